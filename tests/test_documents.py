@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from layoutalg.glossary import GLOSSARY
 from tests.documents import BLOCK, DOCUMENTS, ROOT, as_run, blocks
 from tests.stand_ins.engines import lasting_engines
 
@@ -25,8 +24,8 @@ ROOMS = [
 
 
 LONG = (
-    "nsight demand faq first_session first_steps hopper hopper_wgmma jobs kernel_language kernel_reading "
-    "kernels by_hand profiling synthesis clocks hgemm practice sgemm time tuning"
+    "analysis coming_from faq first_session hopper jobs kernel_language kernel_reading kernels learn "
+    "published synthesis timing tuning"
 )
 """Pages that take long."""
 
@@ -59,13 +58,12 @@ def modules_of(extras: Iterable[str]) -> set[str]:
     return {module for module, owners in packages_distributions().items() if wheels & set(owners)}
 
 
-@pytest.mark.deep(only=("first_steps",))
-@pytest.mark.parametrize("page", ["first_session", "first_steps"])
-def test_a_first_page_needs_what_make_demo_installs_and_no_more(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.deep
+def test_the_first_page_needs_what_make_demo_installs_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says that `make demo` is enough: what other extras bring is absent here, but for what runs tests."""
-    path = ROOT / "docs" / f"{page}.md"
+    path = ROOT / "docs" / "first_session.md"
     assert "make demo" in path.read_text(encoding="utf-8")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     others = modules_of(set(extras["optional-dependencies"]) - {"test", "dev"}) - modules_of(["all"])
@@ -155,7 +153,7 @@ def test_each_job_of_the_table_is_done_below_it() -> None:
 
 def test_each_thread_is_answered_or_the_table_says_why_not() -> None:
     """A row links to one thread; what it names as its answer is run below its table."""
-    text = (ROOT / "docs" / "demand.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
     threads: list[str] = []
     wrong = []
     for part in re.split(r"^## ", text, flags=re.M)[1:]:
@@ -196,9 +194,8 @@ def _defined(path: Path) -> set[str]:
 
 def test_each_question_is_answered_by_the_texts_of_the_faces() -> None:
     """`layoutalg` names the room, the room the next one or the file, and the file defines the name."""
-    questions = re.findall(
-        r"^## (.*\?)\n\n((?:- .*\n)+)", (ROOT / "docs" / "where.md").read_text(encoding="utf-8"), re.M
-    )
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    questions = re.findall(r"^### (.*\?)\n\n((?:- .*\n)+)", text, re.M)
     assert len(questions) >= 10
     wrong = []
     for question, steps in questions:
@@ -225,12 +222,3 @@ def test_the_text_of_a_face_names_every_file_of_its_room() -> None:
         held += [path.name for path in room.iterdir() if (path / "__init__.py").exists()]
         wrong += [f"{room.name}: {name}" for name in held if not re.search(rf"(?<![\w.]){name}\b", text)]
     assert not wrong, wrong
-
-
-# --- the glossary ------------------------------------------------------------------------------------------
-
-
-def test_the_glossary_is_the_one_that_the_command_knows() -> None:
-    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    entries = dict(re.findall(r"^\*\*(.+?)\*\*: (.*)$", text, re.M))
-    assert entries == dict(GLOSSARY)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
-import tempfile
 from pathlib import Path
 
+from layoutalg.errors import ArgumentTypeError, shown
 from layoutalg.limits import Most, text_of
 
 
@@ -15,8 +16,10 @@ def read_source(place: str) -> str:
     """The text of a source file, or of standard input where `place` is "-".
 
     Raises ParseError with line and column for bytes that are not UTF-8, ResourceError for a file past
-    Most.TEXT, OSError.
+    Most.TEXT, ArgumentTypeError for an expression in place of a file, OSError.
     """
+    if re.search(r"[+*%^&|] *[\w(]", place) and not os.path.lexists(place):
+        raise ArgumentTypeError(f"{shown(place)} is not a file; layoutalg identify --index reads expressions")
     return text_of(read_bytes(place, Most.TEXT), "standard input" if place == "-" else place)
 
 
@@ -50,6 +53,8 @@ def write_whole(path: Path, data: bytes, *, private: bool = False) -> None:
 
 
 def _replace(path: Path, data: bytes, new_mode: int) -> None:
+    import tempfile  # dear to import, and most commands write no file
+
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

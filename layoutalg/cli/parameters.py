@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
@@ -29,7 +27,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, cast, get_args, get_origin
 
 from layoutalg import __version__
 from layoutalg.cli.files import read_source
-from layoutalg.cli.output import PAGE
+from layoutalg.cli.output import page_width
 from layoutalg.cli.refusals import EXIT_CODES
 from layoutalg.cli.table import COMMANDS, FIRST, Command
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, check_choice
@@ -95,8 +93,8 @@ class _Help(argparse.HelpFormatter):
     """Help that fills the page, paragraph by paragraph; lines to copy are not broken."""
 
     def __init__(self, prog: str) -> None:
-        terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else PAGE
-        super().__init__(prog, width=min(terminal, PAGE))
+
+        super().__init__(prog, width=page_width())
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n\n".join(
@@ -112,7 +110,8 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, formatter_class=_Help, **settings)
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
+        more = f"; {self.prog} --help lists them" if "are required" in message else ""
+        raise UsageError(f"{message}{more}")
 
 
 def overview(line: str = "") -> argparse.ArgumentParser:
@@ -123,7 +122,7 @@ def overview(line: str = "") -> argparse.ArgumentParser:
     words = line.split()
     for first in FIRST:
         parts = _parts(first)
-        text = _INSPECT if first not in COMMANDS else _doc(COMMANDS[first]).split("\n\n")[0]
+        text = _INSPECT if first not in COMMANDS else COMMANDS[first].summary
         added = commands.add_parser(first, help=None if line else text)
         if first in words and parts:
             _add_parts(added, first, words)
@@ -153,7 +152,7 @@ def _add_parts(parser: argparse.ArgumentParser, first: str, words: Sequence[str]
     parts = parser.add_subparsers(title="parts", metavar="WHAT", required=False)
     for part in _parts(first):
         command = COMMANDS[f"{first} {part}"]
-        added = parts.add_parser(part, help=_doc(command).split("\n\n")[0] if words is None else None)
+        added = parts.add_parser(part, help=command.summary if words is None else None)
         if words is not None and part in words:
             _fill(added, command)
 
@@ -187,12 +186,8 @@ def read_line(name: str, words: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def _doc(command: Command) -> str:
-    return inspect.getdoc(command.function) or ""
-
-
 def _fill(parser: argparse.ArgumentParser, command: Command) -> None:
-    parser.description, parser.epilog = _doc(command), _TERMS if command.terms else None
+    parser.description, parser.epilog = inspect.getdoc(command.function), _TERMS if command.terms else None
     for p, declared in parameters_of(command.function):
         _add(parser, p, declared)
     if command.budget:

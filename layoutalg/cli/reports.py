@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from layoutalg.analysis import DramReport, Named, Report, SharedReport, Witness, report_rows
 from layoutalg.answers import Count, Positive, Share, taken
 from layoutalg.cli.inputs import FailOn
-from layoutalg.cli.output import size_bytes, table
+from layoutalg.cli.output import Table, size_bytes
 from layoutalg.errors import ShapeError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from layoutalg.codegen.gpu import Cubin
     from layoutalg.codegen.program import Kernel
     from layoutalg.kernels.checks import VerifyReport
@@ -139,7 +137,7 @@ def access_answers(named: Named) -> tuple[AccessAnswer, ...]:
 
 def report_tables(named: Named, title: str = "Shared memory") -> list[Table]:
     """The tables of the reports, as a terminal shows them."""
-    return [table(*rows) for rows in report_rows(named, title)]
+    return [Table(*rows) for rows in report_rows(named, title)]
 
 
 def failures(conditions: Sequence[FailOn], reports: Sequence[Report | DramReport]) -> list[str]:
@@ -206,7 +204,7 @@ def cubin_answer(cubin: Cubin) -> Compiled:
 def verify_tables(reports: list[VerifyReport]) -> list[Any]:
     """A table per report, with every check and what was seen."""
     return [
-        table(
+        Table(
             f"{report.family}, {report.problem}, on the {report.target}",
             ("check", "", "seen"),
             ((c.name, "ok" if c.passed else "FAILS", c.detail) for c in report.checks),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
@@ -24,6 +25,16 @@ class Command(NamedTuple):
         module, _, name = self.place.partition(":")
         run: Callable[..., Any] = getattr(importlib.import_module(f"layoutalg.cli.commands.{module}"), name)
         return run
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the function's docstring, read in its file: a list of all imports none."""
+        module, _, name = self.place.partition(":")
+        text = (_COMMANDS / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+        return " ".join(text.partition(f"def {name}(")[2].split('"""')[1].split("\n\n")[0].split())
+
+
+_COMMANDS = Path(__file__).parent / "commands"
 
 
 COMMANDS: dict[str, Command] = {

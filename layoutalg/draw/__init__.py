@@ -28,7 +28,7 @@ from layoutalg.draw.access import access_picture, schedule
 from layoutalg.draw.atoms import copy_picture, mma_picture
 from layoutalg.draw.bits import bits_diagram, index_picture, walk_picture
 from layoutalg.draw.chart import Chart, Series, chart_svg, rising, roofline_chart
-from layoutalg.draw.files import as_file
+from layoutalg.draw.files import FILE_FORMATS, as_file
 from layoutalg.draw.graph import as_dot, graph_diagram
 from layoutalg.draw.picture import (
     Cell,
@@ -47,6 +47,7 @@ from layoutalg.draw.text import as_text
 from layoutalg.draw.tile import chunk_picture, layout_access_picture, memory_picture, plan_picture
 
 __all__ = [
+    "FILE_FORMATS",
     "PALETTE",
     "Cell",
     "Chart",

@@ -1,4 +1,4 @@
-"""The bytes of a drawing's file: SVG, PNG or PDF of a picture, a diagram or a chart.
+"""The bytes of a drawing's file: SVG, PNG, PDF or LaTeX of a picture, a diagram or a chart.
 
 >>> from layoutalg.draw.picture import layout_picture
 >>> from layoutalg.layout import Layout
@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, TypeAlias
 
@@ -153,27 +154,93 @@ def _dots(axes: Any, shapes: list[Dot], layer: int) -> None:
 _LAYERS: dict[type[Shape], Any] = {Box: _boxes, Words: _words, Line: _lines, Dot: _dots}
 
 
+_TEX_LETTERS = str.maketrans(
+    {letter: f"\\{letter}" for letter in "#$%&_{}"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+)
+
+_TEX_ANCHORS = {"start": "base west", "middle": "base", "end": "base east"}
+
+
+_TEX = r"""\documentclass[tikz]{standalone}
+\begin{document}
+\begin{tikzpicture}[x=1pt,y=-1pt,inner sep=0pt]
+\useasboundingbox (0,0) rectangle (%d,%d);
+%s
+\end{tikzpicture}
+\end{document}
+"""
+
+
+def scene_tex(scene: Scene) -> str:
+    r"""The scene as a LaTeX document of one TikZ picture, as CuTe's print_latex writes; a unit is a point.
+
+    >>> drawn = scene_tex(Scene("t", 10, 10, (Dot(2, 9, 1), Words(2, 9, "a_b"))))
+    >>> r"\path[fill={rgb,255:red,17;green,17;blue,17}] (2,9) circle (1);" in drawn, r"{a\_b};" in drawn
+    (True, True)
+    """
+    lines = (line for shape in scene.shapes for line in _tex_lines(shape))
+    return _TEX % (scene.width, scene.height, "\n".join(lines))
+
+
+def _tex_lines(shape: Shape) -> Iterator[str]:
+    """The commands of TikZ that draw a shape."""
+    match shape:
+        case Box(x=x, y=y):
+            colors = {"fill": shape.fill, "draw": shape.stroke}
+            look = [f"{what}={_tex_color(color)}" for what, color in colors.items() if color != "none"]
+            look.append(f"line width={shape.stroke_width:g}pt")
+            yield rf"\path[{','.join(look)}] ({x:g},{y:g}) rectangle +({shape.width:g},{shape.height:g});"
+        case Words():
+            size = 0.8 * shape.size  # Computer Modern's typewriter letters are wider than the page's
+            bold = r"\bfseries" if shape.bold else ""
+            font = rf"\ttfamily{bold}\fontsize{{{size:g}}}{{{size:g}}}\selectfont"
+            look = [f"anchor={_TEX_ANCHORS[shape.anchor]}", f"font={font}", f"text={_tex_color(shape.color)}"]
+            look += ["rotate=90"] * shape.turned
+            text = clean(shape.text).translate(_TEX_LETTERS)
+            yield rf"\node[{','.join(look)}] at ({shape.x:g},{shape.y:g}) {{{text}}};"
+        case Line():
+            look = [f"draw={_tex_color(shape.color)}", f"line width={shape.width:g}pt"]
+            dash = " ".join(f"{'off' if n % 2 else 'on'} {long:g}pt" for n, long in enumerate(shape.dash))
+            for points in (shape.points, *((arrow_head(shape),) if shape.arrow else ())):
+                dashed = [f"dash pattern={dash}"] if dash and points is shape.points else []
+                path = " -- ".join(f"({x:g},{y:g})" for x, y in points)
+                yield rf"\path[{','.join(look + dashed)}] {path};"
+        case Dot():
+            stroke = "" if shape.stroke == "none" else f",draw={_tex_color(shape.stroke)}"
+            look = [f"fill={_tex_color(shape.fill)}{stroke}"]
+            yield rf"\path[{','.join(look)}] ({shape.x:g},{shape.y:g}) circle ({shape.radius:g});"
+
+
+def _tex_color(color: str) -> str:
+    """A colour, #rgb or #rrggbb, as xcolor takes it inside of TikZ's options."""
+    digits = color[1:] if len(color) == 7 else "".join(digit * 2 for digit in color[1:])
+    red, green, blue = (int(digits[i : i + 2], 16) for i in (0, 2, 4))
+    return f"{{rgb,255:red,{red};green,{green};blue,{blue}}}"
+
+
 Drawing: TypeAlias = Picture | Diagram | Chart
 """All that can be drawn into a file."""
 
-FILE_FORMATS = ("svg", *IMAGE_FORMATS)
+FILE_FORMATS = ("svg", "tex", *IMAGE_FORMATS)
 """The formats of files."""
 
 
 def as_file(drawn: Drawing, file_format: str) -> bytes:
-    """The drawing as `svg`, `png` or `pdf`; the last two need matplotlib, `pip install layoutalg[draw]`.
+    """The drawing as `svg`, `tex`, `png` or `pdf`; the last two need matplotlib, `layoutalg[draw]`.
 
     Raises UnknownNameError for another format, UnsupportedError where matplotlib is missing, ResourceError
     for a PNG or PDF of more than 14,400 units a side.
 
     >>> as_file(Picture("empty", ()), "gif")
     Traceback (most recent call last):
-    layoutalg.errors.UnknownNameError: unknown file format 'gif': accepted are svg, png, pdf
+    layoutalg.errors.UnknownNameError: unknown file format 'gif': accepted are svg, tex, png, pdf
     """
     check_type("as_file", drawn, (Picture, Diagram, Chart), "a picture, a diagram or a chart")
     check_choice("file format", file_format, FILE_FORMATS)
     scene = _scene(drawn)
-    return scene_svg(scene).encode() if file_format == "svg" else scene_image(scene, file_format)
+    texts = {"svg": scene_svg, "tex": scene_tex}
+    return texts[file_format](scene).encode() if file_format in texts else scene_image(scene, file_format)
 
 
 def _scene(drawn: Drawing) -> Scene:

@@ -228,7 +228,7 @@ def _reading(layout: AnyLayout, element: DType | None) -> tuple[tuple[str, ...],
         legend = BANK_LEGEND
         hue = (
             f"the colour is the bank of an {element} element, one hue per 16-byte chunk and one shade per "
-            f"bank, which a bar counts in quarters"
+            f"bank, which dots count in files"
         )
     return (f"{axes}; {hue}", *swizzle_notes(layout)), legend
 

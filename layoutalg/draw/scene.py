@@ -138,8 +138,8 @@ def scene_svg(scene: Scene) -> str:
     """
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{scene.width}" height="{scene.height}" '
-        f'viewBox="0 0 {scene.width} {scene.height}" role="img" font-family="{FONT}" font-size="12" '
-        f'fill="#111">'
+        f'viewBox="0 0 {scene.width} {scene.height}" style="max-width:100%;height:auto" role="img" '
+        f'font-family="{FONT}" font-size="12" fill="#111">'
     )
     lines = [
         head,

@@ -2,8 +2,8 @@
 
 The idea.  A cell is a rectangle and a text; its size follows from the longest text of the panel.  Panels
 stand side by side while they fit a page of 1600 units, then wrap; a panel far wider than the page is folded
-into blocks of columns.  Of four shades that share a colour, a bar under the text tells which one it is: none
-for the first, then a quarter, a half and three quarters of the cell; so a bank is known without its colour.
+into blocks of columns.  Of four shades that share a colour, dots at the left of a cell tell which one it is:
+none for the first, then one, two and three; so a bank is known without its colour.
 
 >>> from layoutalg.draw import layout_picture
 >>> from layoutalg.layout import Layout
@@ -132,16 +132,16 @@ def _panel(panel: Panel, x: int, y: int, like: Panel | None) -> list[Shape]:
     cell, label = _cell_width(like or panel), _label_width(like or panel)
     top, left = y + 2 * ROW, x + label
     boxes: list[Box] = []
-    bars: list[Box] = []
+    dots: list[Box] = []
     frames: list[Box] = []
     texts: list[Words] = []
     for row, cells in enumerate(panel.cells):
         line = top + row * ROW
         for column, content in enumerate(cells):
             at = left + column * cell
-            box, *bar = _cell(content.hue, at, line, cell, ROW)
+            box, *shade = _cell(content.hue, at, line, cell, ROW)
             boxes.append(box)
-            bars += bar
+            dots += shade
             if content.marked:
                 frames.append(Box(at + 1, line + 1, cell - 2, ROW - 2, stroke="#111", stroke_width=2))
             if content.text:
@@ -156,18 +156,16 @@ def _panel(panel: Panel, x: int, y: int, like: Panel | None) -> list[Shape]:
     boxes.sort(key=lambda box: box.stroke == "#fff")
     texts.sort(key=lambda words: words.bold)
     title = Words(x, y + 12, panel.title, bold=True)
-    return [title, *heads, *names, *boxes, *bars, *frames, *texts]
+    return [title, *heads, *names, *boxes, *dots, *frames, *texts]
 
 
 def _cell(hue: int | None, x: int, y: int, width: int, height: int) -> list[Box]:
-    """The box of a colour, and the bar that tells its shade."""
+    """The box of a colour, and the dots that tell its shade."""
     if hue is None:
         fill, stroke = _UNTOUCHED
         return [Box(x + 1, y + 1, width - 2, height - 2, fill, stroke)]
     box = Box(x, y, width, height, hex_color(PALETTE[hue]), "#fff")
-    shade = hue % _SHADES
-    bar = Box(x + 1, y + height - 3, (width - 2) * shade // _SHADES, 2, GRAY)
-    return [box, bar] if shade else [box]
+    return [box, *(Box(x + 1, y + 2 + 4 * n, 2, 2, GRAY) for n in range(hue % _SHADES))]
 
 
 def _size(panel: Panel, like: Panel | None) -> tuple[int, int]:

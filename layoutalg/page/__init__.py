@@ -15,21 +15,16 @@ True
 from __future__ import annotations
 
 from layoutalg.page.data import PageRequest, answer
-from layoutalg.page.document import html_document, report_html
+from layoutalg.page.document import report_html
 from layoutalg.page.engine import Engine, model_of, parse_layout
 from layoutalg.page.explorer import write_explorer
-from layoutalg.page.sections import escaped, paragraph, table
 
 __all__ = [
     "Engine",
     "PageRequest",
     "answer",
-    "escaped",
-    "html_document",
     "model_of",
-    "paragraph",
     "parse_layout",
     "report_html",
-    "table",
     "write_explorer",
 ]

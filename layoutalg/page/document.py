@@ -93,8 +93,8 @@ def explore_html(folder: str) -> str:
     return html_document("layoutalg: explore a layout", policy, body)
 
 
-def html_document(title: str, policy: str, body: str, style: str = "") -> str:
-    """A whole HTML document with the style of all pages, and one of its own.
+def html_document(title: str, policy: str, body: str) -> str:
+    """A whole HTML document with the style of all pages.
 
     >>> html_document("times", "default-src 'none'", "<p>none</p>").count("<p>none</p>")
     1
@@ -104,7 +104,7 @@ def html_document(title: str, policy: str, body: str, style: str = "") -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="referrer" content="no-referrer"><link rel="icon" href="data:,">'
-        f"<title>{escaped(title)}</title><style>{asset('style.css')}{style}</style></head><body>\n{body}\n</body></html>\n"
+        f"<title>{escaped(title)}</title><style>{asset('style.css')}</style></head><body>\n{body}\n</body></html>\n"
     )
 
 

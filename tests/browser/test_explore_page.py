@@ -69,3 +69,12 @@ def test_an_address_holds_the_question(browser: Any, explorer: Opened, site: str
     assert again.page.locator("#ask-layout").input_value() == "(32,32):(33,1)"
     assert again.score() == 32 and again.overhang <= 0 and again.said == []
     again.page.close()
+
+
+def test_its_link_holds_the_sliders(browser: Any, site: str, explorer: Opened) -> None:
+    ask(explorer, "(32,32):(32,1)", "ld.shared.b32@col", "f32")
+    explorer.page.locator("#bits-b").fill("2")
+    address = explorer.page.locator("#state-link").get_attribute("href")
+    assert address and address.startswith(f"{site}/explore.html#") and "swizzle=2" in address
+    again = Opened(browser, address)
+    assert again.page.locator("#bits-b").input_value() == "2"

@@ -48,7 +48,7 @@ def test_other_commands_read_the_notations_too() -> None:
 
 def test_the_names_of_forms_are_completed_and_documented() -> None:
     assert forms("") == [name for name, form in FORMS.items() if form.write is not None]
-    text = (Path(__file__).parents[2] / "docs" / "notations.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "algebra.md").read_text(encoding="utf-8")
     table = text.partition("| form |")[2].partition("\n\n")[0]
     listed = set(re.findall(r"`([\w.-]+)`", "\n".join(row.split("|")[1] for row in table.splitlines()[2:])))
     assert listed - {"gluon.BlockedLayout"} == {name for name in FORMS if not name.startswith("gluon.")}

@@ -134,7 +134,7 @@ def test_exit_codes_are_told() -> None:
 
 
 INTERRUPTED = (
-    # what stands in rich's place when the command imports it, and the exit code
+    # what stands in argparse's place when the command imports it, and the exit code
     (f"signal.signal(signal.SIGINT, signal.default_int_handler)\nos.kill(os.getpid(), {int(signal.SIGINT)})\n"
      "time.sleep(60)", 130),
     *((f"class Field:\n    def __set_name__(self, *names): os.kill(os.getpid(), {int(number)}); [0] * 10\n"
@@ -149,7 +149,7 @@ INTERRUPTED = (
 @pytest.mark.parametrize(("text", "code"), INTERRUPTED, ids=("key", "term", "hup", "deaf"))
 def test_a_signal_ends_the_command_quietly(text: str, code: int, tmp_path: Path) -> None:
     """While it imports, where Python makes a RuntimeError of it, and in a library that hears none."""
-    (tmp_path / "rich.py").write_text(f"import os, signal, time\n{text}")
+    (tmp_path / "argparse.py").write_text(f"import os, signal, time\n{text}")
     heard = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)"  # below nohup it is ignored
     done = subprocess.run(
         [sys.executable, "-c", f"{heard}; from layoutalg.cli import main; main()", "help", "phase"],

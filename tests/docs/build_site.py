@@ -34,26 +34,15 @@ TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "DESIGN.md", "SECURITY.md
 """Documents of the top that are pages, under project/."""
 
 NAVIGATION: Mapping[str, Sequence[str]] = {
-    "Learn": (
-        "learn/bank_conflict", "learn/count", "learn/see", "learn/by_hand", "learn/prove", "learn/in_cute",
-        "learn/in_triton", "learn/in_your_kernel", "first_steps", "first_session", "notebooks",
+    "Learn": ("learn", "first_session", "coming_from", "jobs", "faq"),
+    "Layouts": (
+        "analysis", "synthesis", "algebra", "index_code", "cookbook", "pictures", "kernel_reading", "ci",
     ),
-    "Coming from": ("coming_from/cute", "coming_from/triton", "coming_from/nsight", "coming_from/pytorch"),
-    "Guides": (
-        "jobs", "cookbook", "pictures", "analysis", "synthesis", "algebra", "explain", "index_code",
-        "notations", "legality", "kernel_reading", "profiling", "ci", "faq", "demand",
-    ),
-    "Kernels": (
-        "kernel_language", "hopper", "hopper_wgmma", "kernels", "ops", "systems/practice", "systems/hgemm",
-        "systems/sgemm", "systems/clocks", "systems/generations", "systems/time",
-    ),
-    "Theory and facts": (
-        "theory/f2", "theory/digit_classes", "theory/certificates", "hardware", "limits", "robustness",
-        "comparison", "measured", "charts",
-    ),
-    "Reference": ("api/index", "glossary", "where", "project/index"),
+    "Kernels": ("kernel_language", "hopper", "kernels", "ops", "tuning", "published", "timing"),
+    "Theory and facts": ("theory", "hardware", "robustness", "comparison", "measured", "charts"),
+    "Reference": ("api/index", "project/index"),
 }  # fmt: skip
-"""The pages by part, in order; what docs/ holds besides is listed at the end of the guides."""
+"""The pages by part, in order; what docs/ holds besides is listed at the end of the layouts."""
 
 ROOMS = [name for name in re.findall(r"^    (\w+)  +\w", layoutalg.__doc__ or "", re.M) if name != "cli"]
 FACES = (
@@ -69,7 +58,7 @@ def pages() -> dict[str, Sequence[str]]:
     made = {"charts", "api/index", "project/index"}
     named = {name for names in NAVIGATION.values() for name in names}
     parts = {part: [n for n in names if n in there | made] for part, names in NAVIGATION.items()}
-    parts["Guides"] += sorted(there - named)
+    parts["Layouts"] += sorted(there - named)
     return dict(parts)
 
 
@@ -152,7 +141,7 @@ def _stage_notebooks() -> None:
         _write(f"{page}.md", f"{head}\n\n{note}\n{rest}")
         _write(f"{page}.ipynb", as_ipynb(found))
         names.append(f"{title(found)} <{page}>")
-    index = STAGE / "notebooks.md"
+    index = STAGE / "pictures.md"
     tree = "\n:::{toctree}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n:::\n"
     index.write_text(index.read_text(encoding="utf-8") + tree, encoding="utf-8")
 

@@ -4,36 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from layoutalg.draw import Chart, Series, chart_svg
-
-MEASURED = Path(__file__).parents[2] / "docs" / "measured.md"
-
-
-def section(heading: str) -> str:
-    """The text under a heading of docs/measured.md."""
-    text = MEASURED.read_text(encoding="utf-8")
-    return text.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
-
-
-def rows(heading: str, first: str) -> list[dict[str, str]]:
-    """The table of a section whose first column is headed so: a row by column."""
-    lines = [line for line in section(heading).splitlines() if line.startswith("|")]
-    start = next(i for i, line in enumerate(lines) if line.startswith(f"| {first} |"))
-    head = [cell.strip() for cell in lines[start].strip("|").split("|")]
-    found = []
-    for line in lines[start + 2 :]:
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) != len(head) or cells[0] == first:
-            break
-        found.append(dict(zip(head, cells, strict=True)))
-    return found
-
-
-def number(text: str) -> float:
-    """A number as tables write it."""
-    return float(text.replace(",", ""))
+from tests.docs.tables import number, stored
 
 
 def _sorted(name: str, values: Sequence[float]) -> Series:
@@ -42,8 +15,8 @@ def _sorted(name: str, values: Sequence[float]) -> Series:
     return Series(name, tuple((float(i), value) for i, value in enumerate(ordered, 1)), marks=False)
 
 
-def _rates(heading: str, first: str, columns: Sequence[str], title: str) -> Chart:
-    table = rows(heading, first)
+def _rates(name: str, columns: Sequence[str], title: str) -> Chart:
+    table = stored(name)
     series = tuple(
         _sorted(column, [number(row[column]) for row in table if re.fullmatch(r"[\d,.]+", row[column])])
         for column in columns
@@ -53,9 +26,7 @@ def _rates(heading: str, first: str, columns: Sequence[str], title: str) -> Char
 
 def products() -> Chart:
     """f32 products over their size."""
-    sizes = [
-        (re.match(r"(\d+) x \1 x \1 f32", row["problem"]), row) for row in rows("f32 products", "problem")
-    ]
+    sizes = [(re.match(r"(\d+) x \1 x \1 f32", row["problem"]), row) for row in stored("f32_products")]
     points = sorted((float(found[1]), row) for found, row in sizes if found)
     series = [
         Series(name, tuple((size, number(row[column])) for size, row in points))
@@ -66,8 +37,7 @@ def products() -> Chart:
 
 def wgmma() -> Chart:
     """bf16 products beside cuBLAS, by case."""
-    table = rows("Products by wgmma, beside cuBLAS", "m x n x k")
-    ratios = [number(row["cuBLAS / ours"]) for row in table]
+    ratios = [number(row["cuBLAS / ours"]) for row in stored("bf16_products")]
     ones = Series("cuBLAS", ((1.0, 1.0), (float(len(ratios)), 1.0)), marks=False)
     return Chart(
         "bf16 products by wgmma on an H200", "cases, the best first", "time of cuBLAS over ours",
@@ -80,13 +50,11 @@ DRAWN = {
     "wgmma": ("Products by wgmma, beside cuBLAS", wgmma),
     "permutes": (
         "Permutes",
-        lambda: _rates("Permutes", "problem", ("ours", "copy", "PyTorch", "CuPy"), "Permutes on an H200"),
+        lambda: _rates("permutes", ("ours", "copy", "PyTorch", "CuPy"), "Permutes on an H200"),
     ),
     "reductions": (
         "Reductions, softmax and layer norm",
-        lambda: _rates(
-            "Reductions, softmax and layer norm", "case", ("ours", "read", "PyTorch"), "Reductions on an H200"
-        ),
+        lambda: _rates("reductions", ("ours", "read", "PyTorch"), "Reductions on an H200"),
     ),
 }
 """File -> the section of docs/measured.md that it draws, and the chart."""

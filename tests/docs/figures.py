@@ -14,14 +14,16 @@ import math
 import re
 import statistics
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from layoutalg.glossary import GLOSSARY
 from layoutalg.kernels.ladder import PUBLISHED
-from tests.docs.charts import section
+from tests.docs import tables
+from tests.docs.tables import section, table
 from tests.documents import ROOT
 
 DATA = ROOT / "docs" / "figures.json"
@@ -85,11 +87,6 @@ def _value(groups: Mapping[str, str | None]) -> float:
 # --- words and tables ---------------------------------------------------------------------------------------
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown."""
-    return "".join(f"| {' | '.join(map(str, row))} |\n" for row in (head, ["---"] * len(head), *rows))
-
-
 def filled(text: str) -> str:
     """A paragraph, broken into lines."""
     return textwrap.fill(" ".join(text.split()), WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
@@ -126,14 +123,6 @@ def numbers() -> str:
 
 def _headline(name: str, of: Mapping[str, Any]) -> tuple[str, str]:
     """The number, and what is said of it behind its name."""
-    if "mean" in of:
-        spread = f", geometric mean of {of['cases']} (least {ratio(of['least'])})" if of["cases"] > 1 else ""
-        return ratio(of["mean"]), f", throughput relative to {of['compared_with']}{spread}"
-    if "ours" in of:
-        return (
-            f"{of['ours']:.2f} ms",
-            f" with 256 threads of 32 values, against {of['theirs']} ms of {of['compared_with']}",
-        )
     if name == "algebra-wrong":
         judged = data()["algebra_judged"]
         sides = zip(*judged["rows"].values(), strict=True)
@@ -368,7 +357,7 @@ def executed(row: Mapping[str, Any]) -> float:
 
 
 def published_hgemm() -> str:
-    """Registers and executed instructions of the published tensor-core kernels: docs/systems/hgemm.md."""
+    """Registers and executed instructions of the published tensor-core kernels: docs/published.md."""
     of = data()["published_hgemm"]
     rows = []
     for row in of["rows"]:
@@ -390,8 +379,13 @@ def hgemm_gains() -> str:
     return filled(
         f"On an H200 the second step gains {ours[0]:.2f} and the sixth {ours[1]:.2f}, where {theirs[0]:.2f} "
         f"and {theirs[1]:.2f} are published for a T4 "
-        "([measured](../measured.md#the-steps-of-gemm-sm75-predicted-and-counted))."
+        "([measured](measured.md#the-steps-of-gemm-sm75-predicted-and-counted))."
     )
+
+
+def glossary() -> str:
+    """The words of `layoutalg help`."""
+    return "\n".join(f"**{term}**: {meaning}\n" for term, meaning in GLOSSARY.items())
 
 
 REGIONS: dict[str, Callable[[], str]] = {
@@ -399,14 +393,14 @@ REGIONS: dict[str, Callable[[], str]] = {
     for print_region in (
         numbers, drawn_short, drawn, f32_summary, bf16_summary, permute_summary, judged, speed,
         speed_summary, analyses, quack, cutensor, judged_short, speed_short, kernels, libraries, counts,
-        published_hgemm, hgemm_gains,
+        published_hgemm, hgemm_gains, glossary,
     )
 }  # fmt: skip
 """Name of a region -> its text."""
 
 DOCUMENTS = (
-    ROOT / "README.md", ROOT / "docs" / "comparison.md", ROOT / "docs" / "systems" / "hgemm.md",
-    ROOT / "docs" / "measured.md",
+    ROOT / "README.md", ROOT / "docs" / "comparison.md", ROOT / "docs" / "published.md",
+    ROOT / "docs" / "faq.md", ROOT / "docs" / "measured.md",
 )  # fmt: skip
 
 
@@ -416,7 +410,7 @@ def printed(path: Path) -> str:
     def again(found: re.Match[str]) -> str:
         return f"{found[1]}{REGIONS[found[2]]()}{found[4]}"
 
-    return REGION.sub(again, path.read_text(encoding="utf-8"))
+    return tables.printed(REGION.sub(again, path.read_text(encoding="utf-8")))
 
 
 def write() -> None:

@@ -17,7 +17,7 @@ from layoutalg.layout import Layout
 from layoutalg.limits import Most
 from layoutalg.synthesis import TileSynthesis, check_certificate, synthesize_tile
 from tests.docs import figures
-from tests.docs.figures import table
+from tests.docs.tables import table
 
 DOCS = Path(__file__).parents[2] / "docs"
 TILES = (
@@ -181,7 +181,8 @@ MHz.
 Swizzles of byte addresses; *repeats* is the period of the pattern, of which the base has to be a multiple.
 Sources: PTX ISA, matrix descriptors of wgmma and tcgen05; CUDA driver API, CUtensorMapSwizzle.
 
-{modes}"""
+{modes}
+{requests}"""
 
 MARKS: tuple[facts.Provenance, ...] = ("measured", "documented", "assumed")
 INSTRUCTION_HEAD = (
@@ -230,25 +231,26 @@ def hardware() -> str:
         ),
         cores=sourced(CORE_HEAD, map(_cores, facts.TENSOR_CORES.values())),
         modes=table(MODE_HEAD, map(_mode, facts.SWIZZLE_MODES.values())),
+        requests=limits(),
     )
 
 
-LIMITS = """# Limits of a request
+LIMITS = """## Limits of a request
 
 A request past a limit is refused by an error that says what was asked, what the limit is, and what helps
-where something does. What hardware or a format allows is not here: see [hardware](hardware.md). Names are
-those of `layoutalg.limits.Most`.
+where something does. What hardware or a format allows is stated above. Names are those of
+`layoutalg.limits.Most`.
 
 {limits}"""
 
 
 def limits() -> str:
-    """docs/limits.md."""
+    """The limits that a request can meet."""
     rows = ((m.name, f"{m.number:,}", m.unit, m.protects, m.lift or "-") for m in Most)
     return LIMITS.format(limits=table(("limit", "most", "of what", "protects", "what helps"), rows))
 
 
-PAGES = {"cookbook.md": cookbook, "hardware.md": hardware, "limits.md": limits}
+PAGES = {"cookbook.md": cookbook, "hardware.md": hardware}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.charts import section
 from tests.docs.figures import DOCUMENTS, FRONT, REGION, REGIONS, computed, data, executed, figure, printed
+from tests.docs.tables import FOLDER, MEASURED, as_csv, section, stored, table
+from tests.docs.tables import REGION as TABLE
 from tests.documents import BLOCK
 
 COMPUTED = [name for name, of in data()["figures"].items() if "lines" in of]
@@ -57,8 +58,18 @@ def test_a_run_names_its_device_date_and_command(name: str) -> None:
 
 def section_of(heading: str) -> str:
     """The text under a heading of either depth."""
-    measured = DOCUMENTS[-1].read_text(encoding="utf-8")
+    measured = MEASURED.read_text(encoding="utf-8")
     return re.split(rf"^##+ {re.escape(heading)}$", measured, flags=re.M)[1].split("\n## ", 1)[0]
+
+
+def test_every_stored_table_is_shown_in_part_and_no_other_is() -> None:
+    """A table that a script printed is stored as it is, and the page's tables are those of the folder."""
+    shown = [found[2] for found in TABLE.finditer(MEASURED.read_text(encoding="utf-8"))]
+    assert sorted(shown) == sorted(path.stem for path in FOLDER.glob("*.csv"))
+    rows = stored("split_k_counts")
+    head = list(rows[0])
+    again = as_csv(table(head, [list(row.values()) for row in rows]))
+    assert again == (FOLDER / "split_k_counts.csv").read_text(encoding="utf-8")
 
 
 def test_drawn_products_state_the_least_beside_the_mean() -> None:

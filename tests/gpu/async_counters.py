@@ -3,7 +3,7 @@
 python -m tests.gpu.async_counters              the table; the exit status is 1 when a number is other
 python -m tests.gpu.async_counters launch       launch every program once
 
-The programs are those of docs/hopper.md and docs/hopper_wgmma.md, of whole boxes and of boxes that stick out.
+The programs are those of docs/hopper.md, of whole boxes and of boxes that stick out.
 What is expected of TMA and of the tensor cores is what the simulator has run; wavefronts are those of its
 trace.
 """

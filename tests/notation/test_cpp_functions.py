@@ -20,7 +20,7 @@ from tests.judges.exports import PUBLIC
 from tests.notation.texts import rows
 from tests.sweeps import each
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "notations.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "algebra.md"
 
 Drawn = tuple[str, Callable[[], Any]]
 
@@ -171,7 +171,7 @@ def test_the_document_lists_the_functions_of_the_table() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     _, _, rest = text.partition("CuTe's functions in the source are evaluated")
     listed = re.findall(r"`([a-z_]+)`", rest.partition("```")[0])
-    assert sorted(listed) == sorted(FUNCTIONS), "docs/notations.md lists other functions than are read"
+    assert sorted(listed) == sorted(FUNCTIONS), "docs/algebra.md lists other functions than are read"
 
 
 @each(("text", "value"), rows("functions of CuTe"))

@@ -11,7 +11,7 @@ The idea.  A row names what is called and how CuTe writes its arguments; there i
 >>> print(call_function("upcast", [2], [Layout((8, 8))], {}))
 (4,8):(1,4)
 
-Notes.  docs/notations.md lists the names of this table; a test compares the two.
+Notes.  docs/algebra.md lists the names of this table; a test compares the two.
 
 Sources.  CUTLASS, include/cute/layout.hpp, layout_composed.hpp, algorithm/tuple_algorithms.hpp; CuTe DSL,
 cutlass.cute.core, for the order of the arguments of its recast_layout.

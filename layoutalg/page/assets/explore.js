@@ -34,6 +34,16 @@ class Library {
 
 let view = null;
 
+/** The address and the link hold the question and the sliders. */
+function share(asked, state) {
+  const held = { layout: asked.layouts[0], access: asked.accesses.join(" "), dtype: asked.dtype, arch: asked.arch };
+  if (!state.own) held.swizzle = state.bits.join(",");
+  if (state.pad) held.pad = state.pad;
+  history.replaceState(null, "", `#${new URLSearchParams(held)}`);
+  field("state-link").href = location.href;
+  field("state").hidden = false;
+}
+
 function analyse() {
   const asked = {
     layouts: [field("ask-layout").value], accesses: field("ask-accesses").value.split(/\s+/).filter(Boolean),
@@ -49,10 +59,10 @@ function analyse() {
     const engines = enginesOf(data.models, (model) => new Library(model, asked));
     if (view) view.replace(data, engines);
     else view = new View(data, engines);
+    view.shared = (state) => share(asked, state);
+    view.shared(view.state);
     const seconds = ((performance.now() - started) / 1000).toFixed(1);
     field("status").textContent = `Answered by layoutalg in this page, in ${seconds} s.`;
-    history.replaceState(null, "", `#${new URLSearchParams({
-      layout: asked.layouts[0], access: asked.accesses.join(" "), dtype: asked.dtype, arch: asked.arch })}`);
   } catch (error) {
     field("asked-wrong").textContent =
       error instanceof Refused ? error.message : `layoutalg failed: ${error.message.trim().split("\n").pop()}`;
@@ -85,6 +95,12 @@ async function begin() {
     return;
   }
   analyse();
+  if (view && (wanted.has("swizzle") || wanted.has("pad"))) {
+    const bits = (wanted.get("swizzle") || "").split(",").map(Number);
+    const own = bits.length !== 3 || bits.some((bit) => !Number.isInteger(bit));
+    Object.assign(view.state, { own, bits: own ? view.state.bits : bits, pad: Number(wanted.get("pad")) || 0 });
+    view.update();
+  }
   document.documentElement.dataset.ready = "1";
 }
 begin();

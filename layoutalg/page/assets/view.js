@@ -270,6 +270,7 @@ class View {
     parts.refused.hidden = !refused;
     this.score();
     this.render();
+    if (this.shared) this.shared(this.state);
   }
 
   /** The setting as a layout in CuTe notation. */

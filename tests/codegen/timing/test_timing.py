@@ -263,7 +263,7 @@ def test_what_was_measured_is_explained(family: str, tile: Any) -> None:
 
 @pytest.mark.deep
 def test_every_row_of_the_page_is_what_is_simulated() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "systems" / "time.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "timing.md").read_text(encoding="utf-8")
     rows = re.findall(
         r"^\| (gemm-\w+) (\w+) \| (\d) \| ([\d,]+) (\w+) \| ([\d,]+) \| ([\d,]+) \|", page, re.M
     )

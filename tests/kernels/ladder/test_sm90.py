@@ -130,8 +130,8 @@ def test_products_whose_clusters_share_rows_count_what_an_h200_counted(number: i
 
 @pytest.mark.deep
 def test_every_row_of_the_page_is_what_is_predicted() -> None:
-    """The cycles, the bound and the share of each step in docs/hopper_wgmma.md."""
-    page = (Path(__file__).parents[3] / "docs" / "hopper_wgmma.md").read_text(encoding="utf-8")
+    """The cycles, the bound and the share of each step in docs/hopper.md."""
+    page = (Path(__file__).parents[3] / "docs" / "hopper.md").read_text(encoding="utf-8")
     cells = r" \| ([\d,]+)" * 4
     rows = re.findall(rf"^\| (\d+ [^|]+?) \| [^|]+{cells} \| (\w+) \| (\d+) % \|", page, re.M)
     assert len(rows) == 11

@@ -193,12 +193,10 @@ def test_what_is_not_a_file_is_refused_at_once(what: str, tmp_path: Path) -> Non
         Store(path).add(RECORD)
 
 
-def test_what_controls_a_terminal_is_not_shown_to_it(path: Path, tmp_path: Path) -> None:
+def test_what_controls_a_terminal_is_not_shown_to_it(path: Path) -> None:
     path.write_text(HEADER + line_of(FIELDS | {"problem": "64\x1b[2J\x07 x 64"}))
     told = run("tune", "show", str(path))
     assert told.exit_code == 0 and "\x1b" not in told.output and "\x07" not in told.output
-    page = tmp_path / "page.html"
-    assert run("tune", "show", str(path), "--html", str(page)).exit_code == 0
 
 
 # --- locks ---------------------------------------------------------------------------------------------

@@ -14,14 +14,12 @@ from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.files import read_source
 from layoutalg.cli.inputs import read_extents, read_sets
 from layoutalg.cli.options import ArchOption, JsonOption, argument, option
-from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
+from layoutalg.cli.output import Table, count, progress, say, say_answer, say_verbatim, size_bytes
 from layoutalg.errors import ParseError
 from layoutalg.limits import Most, text_of
 from layoutalg.source import SourceAccess, TakenNumber, Unfollowed
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from layoutalg.source import Fix, KernelReading
 
 
@@ -305,7 +303,7 @@ def _show(reading: KernelReading, notes: tuple[str, ...]) -> None:
         own = [(*_row(a), *([str(a.compiled or 0)] if compiled else ())) for a in rows if a.kernel == name]
         if own and block is not None:
             title = f"{name}: {what} of {'x'.join(map(str, block))} threads"
-            parts.append(table(title, columns, own, left=3))
+            parts.append(Table(title, columns, own, left=3))
     unread = [a for a in reading.memory if not a.read]
     for a in unread:
         why = f"not read: {a.why}" if a.reached else a.why

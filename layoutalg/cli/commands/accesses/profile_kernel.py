@@ -10,7 +10,7 @@ from layoutalg.answers import Answer
 from layoutalg.cli.files import read_source
 from layoutalg.cli.inputs import read_sets
 from layoutalg.cli.options import JsonOption, argument, option
-from layoutalg.cli.output import progress, say, say_answer, table
+from layoutalg.cli.output import Table, progress, say, say_answer
 from layoutalg.profiling import ProfiledLaunch
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def profile_command(
         say_answer(ProfileAnswer(read.file, tuple(read.names), launches))
         return
     for launch, findings in explained:
-        say(table(profiling.title_of(launch), profiling.HEADER, profiling.finding_rows(findings)))
+        say(Table(profiling.title_of(launch), profiling.HEADER, profiling.finding_rows(findings)))
         if sass:
-            say(table("By instruction", profiling.SASS_HEADER, profiling.sass_rows(launch)))
+            say(Table("By instruction", profiling.SASS_HEADER, profiling.sass_rows(launch)))
         for line in profiling.finding_notes(launch, findings):
             say(line)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from layoutalg import __version__
 from layoutalg.answers import Answer, Count
 from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import count, progress, say, say_answer, size_bytes, table
+from layoutalg.cli.output import Table, count, progress, say, say_answer, size_bytes
 from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import LayoutAlgError, UnsupportedError, printable
 from layoutalg.optional import import_trouble
@@ -117,8 +117,8 @@ def doctor_command(as_json: JsonOption = False) -> int:
         say(
             f"layoutalg {__version__}, Python {platform.python_version()}, {platform.platform()}.",
             "",
-            table("Always needed", ("part", "version", "place"), map(_row, required), left=3),
-            table("For more", ("part", "version", "place"), map(_row, optional), left=3),
+            Table("Always needed", ("part", "version", "place"), map(_row, required), left=3),
+            Table("For more", ("part", "version", "place"), map(_row, optional), left=3),
             *(f"{f.part.name}, for {f.part.use}: {f.reason}. {f.part.get}" for f in absent),
             *([""] if absent else []),
             _cache_words(cache),
@@ -247,7 +247,7 @@ def _gpu() -> tuple[str, str]:
 
 REQUIRED = tuple(
     Part(wheel, "everything", f"pip install {wheel}", functools.partial(_required, wheel))
-    for wheel in ("numpy", "sympy", "graphviz", "rich")
+    for wheel in ("numpy", "sympy")
 )
 """Libraries without which the package does not work."""
 

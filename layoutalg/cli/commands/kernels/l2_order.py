@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from layoutalg.answers import Amount, Answer, Positive, Rate, taken
 from layoutalg.cli.inputs import read_sides
 from layoutalg.cli.options import JsonOption, argument, one_of, option
-from layoutalg.cli.output import count, progress, say, say_answer, table
+from layoutalg.cli.output import Table, count, progress, say, say_answer
 from layoutalg.limits import Most
 from layoutalg.model import best_band, l2_locality
 from layoutalg.notation import parse
@@ -74,7 +74,7 @@ def l2_command(
     )
     first = next(iter(localities.values()))
     say(
-        table(
+        Table(
             f"{sides[0]}x{sides[1]} tiles of {shape[0]}x{shape[1]}, {in_flight} blocks at a time: "
             f"{first.waves} waves",
             ("order", "panels of A", "of B", "reuse", "hits"),

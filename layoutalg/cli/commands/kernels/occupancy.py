@@ -16,7 +16,7 @@ from layoutalg.cli.commands.kernels.options import (
 )
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
 from layoutalg.cli.options import ArchOption, JsonOption, argument, families, option
-from layoutalg.cli.output import count, progress, say, say_answer, table
+from layoutalg.cli.output import Table, count, progress, say, say_answer
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.model import occupancy_of
 
@@ -110,7 +110,7 @@ def occupancy_command(
     what = f"{kernel}, " if kernel else ""
     title = f"{what}{threads} threads, {registers} registers, {count(shared or 0)} bytes on {report.arch}"
     say(
-        table(title, ("resource", "per block", "per SM", "blocks", "idle"), rows),
+        Table(title, ("resource", "per block", "per SM", "blocks", "idle"), rows),
         f"{_some(report.blocks_per_sm, 'block')}, {report.warps_per_sm} of {report.max_warps_per_sm} warps "
         f"({report.occupancy:.0%}); limited by {' and '.join(report.limiting)}.",
     )

@@ -11,7 +11,7 @@ from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.atoms import MMAAtom, find_mma_atom
 from layoutalg.cli.inputs import read_layout, read_sides
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, argument, operands, option
-from layoutalg.cli.output import progress, say, say_answer, table
+from layoutalg.cli.output import Table, progress, say, say_answer
 from layoutalg.compose import composition
 from layoutalg.errors import ArgumentTypeError, DivisibilityError
 from layoutalg.layout import Layout
@@ -134,7 +134,7 @@ def registers_command(
         return
     columns = ("along", "results", "operations", "shuffles", "lanes", "wavefronts", "barriers")
     title = f"{source}, {sides[0]} x {sides[1]}: {tile.registers} values per lane, warps: {tile.warps}"
-    say(table(title, columns, map(_reduction_row, reports)))
+    say(Table(title, columns, map(_reduction_row, reports)))
 
 
 def _tile(text: str, sides: tuple[int, int] | None) -> tuple[Layout, tuple[int, int]]:
@@ -188,7 +188,7 @@ def _say_conversion(
         return
     columns = ("plan", "selects", "permutes", "shuffles", "wavefronts", "barriers", "cycles")
     say(
-        table(
+        Table(
             f"{sides[0]} x {sides[1]} of {result.element}: {source} to {to}", columns, map(_plan_row, plans)
         ),
         *(f"Left out: {reason}." for reason in result.refused),

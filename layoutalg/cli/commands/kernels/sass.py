@@ -18,7 +18,7 @@ from layoutalg.cli.commands.kernels.options import (
 )
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
 from layoutalg.cli.options import GroupsOption, JsonOption, archs, option
-from layoutalg.cli.output import count, progress, say, say_answer, size_bytes, table
+from layoutalg.cli.output import Table, count, progress, say, say_answer, size_bytes
 from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def sass_command(
     total = ("total", count(totals.total), count(inner.total) if loop else "-")
     spills = "no spills" if not cubin.spill_bytes else f"{size_bytes(cubin.spill_bytes)} of spills"
     say(
-        table(f"{kernel.name} for {problem} on {arch}", ("class", "kernel", "main loop"), (*rows, total)),
+        Table(f"{kernel.name} for {problem} on {arch}", ("class", "kernel", "main loop"), (*rows, total)),
         f"Opcodes of {'the main loop' if loop else 'the kernel'}: {_mix(inner if loop else totals)}.",
         f"{cubin.registers} registers per thread, {spills}."
         + ("" if loop else " No loop of it multiplies, so none is its main loop."),
@@ -170,7 +170,7 @@ def _time_words(kernel: str, problem: str, timed: KernelTime) -> Iterator[Any]:
     """A turn of the main loop beside what bounds it, the states of a warp, and what is assumed."""
     turn, bounds = timed.time, timed.bounds
     rows = sorted(bounds.cycles.items(), key=lambda pair: -pair[1])
-    yield table(
+    yield Table(
         f"A turn of the main loop of {kernel} for {problem} on {timed.arch}, with the latencies of "
         f"{find_board(timed.arch).name}",
         ("cycles", "at least", "share"),
@@ -179,7 +179,7 @@ def _time_words(kernel: str, problem: str, timed: KernelTime) -> Iterator[Any]:
             ("simulated", count(round(turn.cycles)), "100%"),
         ],
     )
-    yield table(
+    yield Table(
         "What a warp does, per issued instruction",
         ("state", "cycles"),
         [(name, f"{value:.2f}") for name, value in turn.states.items() if value >= 0.005]

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from layoutalg.answers import Count, Positive
-from layoutalg.cli.output import count, progress, table
+from layoutalg.cli.output import Table, count, progress
 from layoutalg.cli.reports import CheckedProperty, Verified, unfit_words
 from layoutalg.errors import ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from layoutalg.kernels.tuning import Engine, Job, Number, Place, Record
     from layoutalg.testing import Scope
 
@@ -103,7 +101,7 @@ def sweep(
     parts: list[Any] = [*unfit_words(summary)]
     if failures:
         parts.append(
-            table("Failures", ("problem", "configuration", "what was said"), map(_row, failures), left=3)
+            Table("Failures", ("problem", "configuration", "what was said"), map(_row, failures), left=3)
         )
         first, many = min(blocks[_name(r)] for r in failures)
         options = (" --target gpu" if asked.target == "gpu" else "") + (
@@ -222,7 +220,7 @@ def _counters(records: Sequence[Record]) -> _Findings:
             for row in apart[:MOST_SHOWN]
         )
         columns = ("problem", "configuration", "what", "predicted", "counted")
-        parts.append(table("Counters that are not those predicted", columns, cells, left=3))
+        parts.append(Table("Counters that are not those predicted", columns, cells, left=3))
     if len(apart) > MOST_SHOWN:
         parts.append(f"{MOST_SHOWN} of {count(len(apart))} are listed.")
     equal = len(exact) - len(apart)
@@ -263,7 +261,7 @@ def _counter_table(numbers: Sequence[Number]) -> Table:
         equal = count(sum(row.equal for row in counted)) if exact else "estimate"
         sums = (sum(row.predicted for row in counted), sum(row.counted or 0 for row in counted))
         rows.append((name, count(len(counted)), equal, *(count(int(x)) for x in sums)))
-    return table("Counters", ("what", "cases", "equal", "predicted", "counted"), rows)
+    return Table("Counters", ("what", "cases", "equal", "predicted", "counted"), rows)
 
 
 def _counted(number: Number) -> str:

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from layoutalg.cli.files import read_source, write_whole
 from layoutalg.cli.options import JsonOption, argument, one_of, option
-from layoutalg.cli.output import json_text, progress, say, table
+from layoutalg.cli.output import Table, json_text, progress, say
 from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, check_choice
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from layoutalg.checks import Outcome, Results
 
 FORMS = ("table", "json", "junit", "sarif", "github")
@@ -123,7 +121,7 @@ def _tables(results: Results) -> list[Table]:
         for outcome in results.outcomes
     ]
     title = f"{results.path}: {results.passed} of {len(rows)} checks pass"
-    return [table(title, ("check", "kind", "measured", "result"), rows, left=3)]
+    return [Table(title, ("check", "kind", "measured", "result"), rows, left=3)]
 
 
 def _notes(outcomes: tuple[Outcome, ...]) -> list[str]:

@@ -47,7 +47,7 @@ from layoutalg.layout import AnyLayout, ComposedLayout, Layout, flatten_tree, pr
 from layoutalg.limits import Most
 from layoutalg.notation import parse_int_tuple
 
-FORMATS = ("text", "svg", "png", "pdf", "dot")
+FORMATS = ("text", *draw.FILE_FORMATS, "dot")
 _BY_SUFFIX = {f".{name}": name for name in FORMATS[1:]} | {".gv": "dot", ".txt": "text"}
 
 
@@ -59,7 +59,7 @@ class Drawing(Answer, command="draw"):
     kind: str
     """layout, swizzle, tv, access, atom, graph, memory, chunks, bits, indices, walk or plan."""
     format: str
-    """text, svg, dot, png or pdf."""
+    """text, svg, tex, dot, png or pdf."""
     output: str | None
     """Path that was written."""
     content: str | None
@@ -110,7 +110,7 @@ def draw_command(
     format_: Annotated[
         str | None,
         option(
-            "text, svg, png, pdf, or dot (the composition in graphviz's language). Default: text, or "
+            "text, svg, tex, png, pdf, or dot (the composition in graphviz's language). Default: text, or "
             "that of the file's name.",
             "--format",
             complete=one_of(*FORMATS),
@@ -123,7 +123,7 @@ def draw_command(
     color: Annotated[bool | None, option("Colour text. Default: on a terminal.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw a layout, an access on it, its bits or its composition, as text, SVG, PNG or PDF.
+    """Draw a layout, an access on it, its bits or its composition, as text, SVG, LaTeX, PNG or PDF.
 
     A swizzled layout is drawn before and after its swizzle, and so is an access on it. The colour of a cell
     is its bank; of a thread-value layout it is the thread. In place of a layout, the name of an instruction
@@ -140,7 +140,7 @@ def draw_command(
     if form == "dot":
         if any(value for name, value in options.items() if name != "graph"):
             raise ArgumentTypeError(
-                "dot draws the composition; other options are drawn as text, svg, png or pdf"
+                "dot draws the composition; other options are drawn as text, svg, tex, png or pdf"
             )
         subject = read_layout(layout)
         name, kind, content = str(subject), "graph", draw.as_dot(subject).encode() + b"\n"

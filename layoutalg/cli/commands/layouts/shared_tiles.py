@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from layoutalg.answers import Answer, Positive
 from layoutalg.cli.inputs import ORDERS, read_tree
-from layoutalg.cli.output import count, say, say_answer, say_verbatim, table
+from layoutalg.cli.output import Table, count, say, say_answer, say_verbatim
 from layoutalg.cli.reports import AccessAnswer, access_answers, report_tables
 from layoutalg.errors import ShapeError, UnsupportedError, check_choice
 from layoutalg.layout import to_text
@@ -146,4 +146,4 @@ def _show(answers: Sequence[SharedTileAnswer], reports: Named) -> None:
             (a.layout, a.mode, "" if a.tma_box is None else to_text(a.tma_box), str(a.tma_boxes or ""))
             for a in others
         )
-        say("", table("Narrower swizzles", ("layout", "mode", "box", "boxes"), rows, left=2))
+        say("", Table("Narrower swizzles", ("layout", "mode", "box", "boxes"), rows, left=2))

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, option
-from layoutalg.cli.output import count, progress, say, say_answer, table
+from layoutalg.cli.output import Table, count, progress, say, say_answer
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UndecidedError
 from layoutalg.layout import free_symbols
 from layoutalg.notation import parse_open, parse_polynomial
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from layoutalg.symbolic import Condition, Periodic, ResidueSet, SymbolicLayout
 
 NO_VALUE = 1
@@ -282,7 +280,7 @@ def _show(answers: list[Solution], efficiency: float | None, name: str, together
         rows = [("misaligned" if c.total is None else count(c.total), c.condition) for c in answer.costs]
         if rows:
             parts.append("")
-            parts.append(table(answer.access, (unit, "for"), rows[:_ROWS], left=2))
+            parts.append(Table(answer.access, (unit, "for"), rows[:_ROWS], left=2))
             if len(rows) > _ROWS:
                 parts.append(f"and {len(rows) - _ROWS} more; --json has all of them.")
     if together is not None:

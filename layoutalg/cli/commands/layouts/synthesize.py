@@ -13,14 +13,12 @@ from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.commands.layouts.shared_tiles import for_hardware
 from layoutalg.cli.inputs import ORDERS, read_layout, read_tree
 from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, one_of, option
-from layoutalg.cli.output import count, progress, say, say_answer, say_verbatim, size_bytes, table
+from layoutalg.cli.output import Table, count, progress, say, say_answer, say_verbatim, size_bytes
 from layoutalg.cli.reports import AccessAnswer, access_answers, report_tables
 from layoutalg.errors import LayoutAlgError, ShapeError, UndecidedError, check_choice
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, to_text
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from layoutalg.algebra import Order
     from layoutalg.dtype import DType
     from layoutalg.synthesis import Choice, Form, Offer, Piece, Synthesis, TileSynthesis
@@ -345,7 +343,7 @@ def _show(view: _View) -> None:
             )
             for c in view.ranking
         )
-        parts += ["", table("Layouts, best first", columns, rows, left=2)]
+        parts += ["", Table("Layouts, best first", columns, rows, left=2)]
     say(*parts)
     for offer in () if tile is None else tile.offers:
         say("", f"Free of conflicts with {offer.change}: {offer.choice.layout}")

@@ -37,14 +37,12 @@ from layoutalg.cli.options import (
     one_of,
     option,
 )
-from layoutalg.cli.output import progress, say, say_answer, table
+from layoutalg.cli.output import Table, progress, say, say_answer
 from layoutalg.errors import ParseError, UnsupportedError, check_choice
 from layoutalg.kernels.norms import NORMS
 from layoutalg.limits import Most
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from layoutalg.kernels.bench import BenchRow, Timed
 
 
@@ -226,13 +224,13 @@ def _moved_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[
     predicted = [row for row in rows if row.notes]
     copy, share = ("copy", "share") if predicted else ("device copy", "share of copy")
     drawn = f"; cases drawn with seed {bench_of(find_family(family)).seed}" if predicted else ""
-    yield table(f"{family} {where}, GB/s{drawn}", ("problem", "ours", copy, "PyTorch", "CuPy", share), cells)
+    yield Table(f"{family} {where}, GB/s{drawn}", ("problem", "ours", copy, "PyTorch", "CuPy", share), cells)
     if predicted:
         seen = (
             (row.problem, *(f"{row.notes[f'sectors {way}']:,}" for way in ("in", "out")), row.notes["bound"])
             for row in predicted
         )
-        yield table(
+        yield Table(
             f"What was predicted, at the rates of {predicted[0].notes['board']}",
             ("problem", "sectors in", "sectors out", "bound"),
             seen,
@@ -298,7 +296,7 @@ def _reduced_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterato
         if part:
             title = f"{name} {where}, GB/s; cases drawn with seed {seed}"
             columns = ("case", "ours", limit, "share", "PyTorch", "CuPy", "ratio", "memory")
-            yield table(title, columns, map(_reduced_row, part))
+            yield Table(title, columns, map(_reduced_row, part))
             yield _means(name, limit, part)
 
 
@@ -375,12 +373,12 @@ def _product_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterato
         if part:
             columns = ("problem", "way", "registers", "ours", "cuBLAS", "ratio")
             title = f"{family}, {name}, {where}, TFLOP/s"
-            yield table(title, columns, map(_product_row, part), left=2)
+            yield Table(title, columns, map(_product_row, part), left=2)
     if grouped:
         named = (
             "problem", "way", "ours", "expected", "loop", "ratio", "_grouped_mm", "ratio", "by TMA", "cut"
         )  # fmt: skip
-        yield table(f"{family}, groups, {where}, TFLOP/s", named, map(_grouped_row, grouped), left=2)
+        yield Table(f"{family}, groups, {where}, TFLOP/s", named, map(_grouped_row, grouped), left=2)
         yield (
             f"Expected is of groups of one size, on {grouped[0].notes['board']}, and so are boxes of 64 rows "
             "of results: those that leave by TMA, and those that a group's end cuts, which threads store."

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from layoutalg.answers import Count, Positive, Rate, taken
-from layoutalg.cli.output import table
+from layoutalg.cli.output import Table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from layoutalg.codegen.gpu import Conditions, Span
     from layoutalg.kernels.bench import BenchRow, Method
 
@@ -86,7 +84,7 @@ def condition_tables(rows: Sequence[BenchRow], method: Method) -> Iterator[Table
         yield f"Clocks, power and temperature were not read: {rows[0].run.unread}."
         return
     columns = ("problem", "way", "SM MHz", "memory", "W", "C", "held back by", "L2")
-    yield table("What ours was timed under", columns, map(_condition_row, rows), left=2)
+    yield Table("What ours was timed under", columns, map(_condition_row, rows), left=2)
     if moved := _moved(rows):
         yield moved
     contenders = list(dict.fromkeys(x for row in rows for x in row.run.joules))
@@ -95,7 +93,7 @@ def condition_tables(rows: Sequence[BenchRow], method: Method) -> Iterator[Table
         cells = (
             (row.problem, row.way, *(_number(_giga(row.per_joule(x)), 1) for x in contenders)) for row in rows
         )
-        yield table(f"Work by energy, {unit}", ("problem", "way", *contenders), cells, left=2)
+        yield Table(f"Work by energy, {unit}", ("problem", "way", *contenders), cells, left=2)
 
 
 def _condition_row(row: BenchRow) -> tuple[str, ...]:

@@ -8,12 +8,10 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.answers import Amount, Answer, Count, Positive, Rate, taken
-from layoutalg.cli.output import progress, say, say_answer, table
+from layoutalg.cli.output import Table, progress, say, say_answer
 from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from layoutalg.kernels.ladder import Step
 
 
@@ -173,7 +171,7 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
     ]  # fmt: skip
     columns = ("problem", "way", "us", "TFLOP/s", "by TMA", "cut")
     say(
-        table(f"{family} on {arch} ({law.board}): groups of one size, expected", columns, rows, left=2),
+        Table(f"{family} on {arch} ({law.board}): groups of one size, expected", columns, rows, left=2),
         "By TMA and cut are boxes of 64 rows of results: those that leave by TMA, and those that a group's "
         "end cuts, which threads store.",
     )
@@ -199,10 +197,10 @@ def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
         for step in steps
     ]
     columns = [_SHORT.get(what, what) for what in counted]
-    tables = [table(launch, ("step", "regs", "blocks", "ways", *columns[:MOST_COUNTS]), executed)]
+    tables = [Table(launch, ("step", "regs", "blocks", "ways", *columns[:MOST_COUNTS]), executed)]
     if len(counted) > MOST_COUNTS:
         more = ((s.name, *(_millions(s.counts.get(x, 0)) for x in counted[MOST_COUNTS:])) for s in steps)
-        tables.append(table("and", ("step", *columns[MOST_COUNTS:]), more))
+        tables.append(Table("and", ("step", *columns[MOST_COUNTS:]), more))
     resources, published = list(steps[0].cycles), any(map(_published, steps))
     taken = (
         (
@@ -221,7 +219,7 @@ def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
     changed = ((step.name, _effects(steps[i - 1], step) if i else "-") for i, step in enumerate(steps))
     return [
         *tables,
-        table(
+        Table(
             "One block and tile of k takes at least (cycles of a multiprocessor; of the rate on registers)",
             (
                 "step",
@@ -236,7 +234,7 @@ def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
             ),
             taken,
         ),
-        table("Against the step before", ("step", "changes by the factor"), changed, left=2),
+        Table("Against the step before", ("step", "changes by the factor"), changed, left=2),
     ]
 
 

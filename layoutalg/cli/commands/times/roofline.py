@@ -11,7 +11,7 @@ from layoutalg.cli.commands.times.measured import chart_format, measured_points
 from layoutalg.cli.files import write_whole
 from layoutalg.cli.inputs import read_sides
 from layoutalg.cli.options import ArchOption, JsonOption, OutputOption, one_of, option
-from layoutalg.cli.output import say, say_answer, table
+from layoutalg.cli.output import Table, say, say_answer
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import UnsupportedError, check_choice
 from layoutalg.limits import Most
@@ -145,7 +145,7 @@ def roofline_command(
     rows = [_row(text, report, level) for text, report in reports.items() for level in report.bounds]
     peak = f"{board.units[unit] / 1e12:,.4g} TFLOP/s"
     columns = ("tile", "level", "GB/s", "balance", "intensity", "TFLOP/s at most", "")
-    say(table(f"{board.name}, {unit} {peak}", columns, rows, left=2))
+    say(Table(f"{board.name}, {unit} {peak}", columns, rows, left=2))
     for text, report in reports.items():
         bound = (
             f"{report.flops_per_s / 1e12:,.4g} TFLOP/s ({report.flops_per_s / report.peak_flops_per_s:.0%})"

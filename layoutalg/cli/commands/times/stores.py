@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from layoutalg.answers import Answer, Count, Rate, fields_of, taken
 from layoutalg.cli.files import write_whole
-from layoutalg.cli.output import count, progress, size_bytes, table
+from layoutalg.cli.output import Table, count, progress, size_bytes
 from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ class Asked:
     words: list[str]
     gpu: str | None = None
     output: Path | None = None
-    html: Path | None = None
 
 
 def shown_time(record: Record) -> str:
@@ -106,7 +105,7 @@ def board_parts(boards: Sequence[Board]) -> list[Any]:
         for board in boards
     )  # fmt: skip
     columns = ("GPU", "board", "copy GB/s", "of its model", "results", "clocks held back")
-    parts: list[Any] = [table("Boards, by the copy beside each timing", columns, rows, left=2)]
+    parts: list[Any] = [Table("Boards, by the copy beside each timing", columns, rows, left=2)]
     for board in boards:
         if board.is_slow:
             parts.append(
@@ -150,22 +149,19 @@ def _show(request: Asked) -> Found:
     for place in dict.fromkeys(r.key.place for r in shown):
         rows = [record_row(r, slow) for r in shown if r.key.place == place]
         title = f"{place[0]} times, {', '.join(x for x in place[1:] if x)}"
-        parts.append(table(title, ("problem", "configuration", "rank", "time"), rows, left=2))
+        parts.append(Table(title, ("problem", "configuration", "rank", "time"), rows, left=2))
     parts += board_parts(boards)
     parts.append(
         f"{count(len(shown))} records, {count(sum(bool(r.failure) for r in shown))} of them failures."
     )
-    if request.html is not None:
-        from layoutalg.cli.commands.times.timings_page import timings_html
-
-        page = timings_html(Path(request.words[0]).name, shown).encode()
-        write_whole(request.html, page, private=True)
-        parts.append(f"{request.html} ({len(page):,} bytes): open it in a browser.")
     return parts, TuneAnswer(
-        "show", len(records), store.torn_bytes, None if request.html is None else str(request.html),
+        "show",
+        len(records),
+        store.torn_bytes,
+        None,
         tuple(timing_row(r, slow) for r in shown),
         {"slow_boards": sum(b.is_slow for b in boards), "slow_results": len(slow)},
-    )  # fmt: skip
+    )
 
 
 def _merge(request: Asked) -> Found:
@@ -208,7 +204,7 @@ def _replay(request: Asked) -> Found:
     lost = {n: without(own, n) for n in TOPS}
     cells = ((str(n), f"{share:.4f}") for n, share in reached.items())
     parts: list[Any] = [
-        table("Share of the best time that the first candidates reach", ("candidates", "share"), cells)
+        Table("Share of the best time that the first candidates reach", ("candidates", "share"), cells)
     ]
     parts += [
         f"Left out where none of the first {n} stands: {count(x)} problems." for n, x in lost.items() if x
@@ -227,8 +223,8 @@ def fit_board(output: Path | None, *, quiet: bool) -> Found:
     rows = ((name, str(n), f"{middle:.1%}", f"{most:.1%}") for name, (n, middle, most) in errors.items())
     numbers = {name: x for name, x in fields_of(machine).items() if isinstance(x, int | float)}
     parts: list[Any] = [
-        table("Expected times beside launches", ("family", "launches", "median error", "nine in ten"), rows),
-        table(machine.board, ("number", "is"), ((name, f"{x:.6g}") for name, x in numbers.items())),
+        Table("Expected times beside launches", ("family", "launches", "median error", "nine in ten"), rows),
+        Table(machine.board, ("number", "is"), ((name, f"{x:.6g}") for name, x in numbers.items())),
     ]
     if output is not None:
         write_whole(output, machine_text(machine).encode())

@@ -22,7 +22,7 @@ from layoutalg.cli.options import (
     one_of,
     option,
 )
-from layoutalg.cli.output import Told, count, live_table, progress, say, say_answer, table
+from layoutalg.cli.output import Table, Told, count, live_table, progress, say, say_answer
 from layoutalg.cli.reports import unfit_words
 from layoutalg.errors import UnknownNameError, UnsupportedError, check_choice
 from layoutalg.limits import Most
@@ -79,7 +79,6 @@ def tune_command(
     ] = DEFAULT_ARCH,
     gpu: Annotated[str | None, option("With lock and replay: only records of this GPU.")] = None,
     output: Annotated[Path | None, option("The file that lock and board write.", "--output", "-o")] = None,
-    html: Annotated[Path | None, option("With show: also write an HTML page with charts.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Autotune a kernel family: time the best candidates, keep the times, and lock the choices in a file.
@@ -100,9 +99,7 @@ def tune_command(
         least, most = stores.OPERANDS[what]
         if not least <= len(words) <= most:
             raise UnsupportedError(f"tune {what} takes {stores.TAKES[what]}")
-        if html is not None and what != "show":
-            raise UnsupportedError("--html goes with tune show STORE")
-        outcome = stores.ACTIONS[what](stores.Asked([*words], gpu, output, html))
+        outcome = stores.ACTIONS[what](stores.Asked([*words], gpu, output))
     else:
         if words:
             raise UnsupportedError(f"tune {what} takes no more words: {', '.join(stores.ACTIONS)} do")
@@ -187,7 +184,7 @@ def _search(name: str, options: _Search, store: Store, *, quiet: bool) -> stores
     where = f"on {place[1]}"
     if place[0] == "model":
         where = f"by the model of {chip} ({find_board(chip).name}), which measures nothing"
-    shown = table(
+    shown = Table(
         f"{name}, {where}", ("problem", "configuration", "rank", "time"), map(stores.record_row, rows), left=2
     )
     sentence = (
