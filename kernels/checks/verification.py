@@ -150,7 +150,7 @@ def given_to(
 
 def _checks_on_gpu(family: Family, checks: Checks, problem: Any, config: Any, seed: int) -> Iterator[Check]:
     arch = device.require_gpu().arch
-    compiled = device.compile_sequence((family.shared or family.launches)(problem, config, arch), arch)
+    compiled = device.compile_sequence(family.launches(problem, config, arch), arch)
     for n, trial in enumerate(checks.trials(problem)):
         given = given_to(family, problem, config, trial, seed, checks)
         mine = run_on_gpu(compiled, given)

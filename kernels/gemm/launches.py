@@ -1,8 +1,7 @@
 """The launches that compute a product, one kernel or several, and the records of the families of products.
 
 Parts of k are one kernel, and another that adds them up.  A kernel is built for the extents and leading
-dimensions of a problem and below, so that one kernel serves many problems: `covering` widens a problem to the
-next sizes that its neighbours share.
+dimensions of a problem and below; those of calls serve a whole class of problems (`called_problem`).
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from math import gcd
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from layoutalg.arch import DEFAULT_ARCH, Arch
@@ -105,23 +103,6 @@ def _product(p: GemmProblem, c: Chosen, arch: str | Arch) -> Kernel:
             return build_sm90(p, c)
         case _:
             return build_sm80(p, c, arch)
-
-
-def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
-    """The same launches by the kernels of `covering(p, c)`, which compute neighbouring problems too.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> c = SimtConfig(128, 256, 8, 16, 8, 4, edges=True)
-    >>> one, other = (shared_launches(gemm_problem(n, n, n, "f32"), c) for n in (5008, 6000))
-    >>> one.kernels == other.kernels, dict(one.scalars)["m"]
-    (True, 5008)
-    """
-    if isinstance(c, OwnProgram):
-        return launches(p, c, arch)
-    if isinstance(c, GemvConfig):
-        return called_launches(p, c, arch)
-    wide = launches(covering(p, c), replace(c, splits=min(c.splits, 2)), arch)
-    return sequence_of(p, c, wide.kernels)
 
 
 def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
@@ -228,37 +209,6 @@ def sequence_of(
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 
 
-def covering(p: GemmProblem, c: Config) -> GemmProblem:
-    """A problem whose kernels compute this one too, the same for many of its neighbours.
-
-    Extents grow to a power of two times the tile, those under a tile to almost one; leading dimensions to a
-    power of two, unless the configuration makes them constants; a batch to the largest.  What their vectors
-    of up to 16 elements divide stays as it is.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> wide = covering(gemm_problem(3000, 2000, 4097, "f32"), SimtConfig(128, 256, 8, 16, 8, 4, edges=True))
-    >>> wide.m, wide.n, wide.k, wide.lda
-    (4104, 2048, 8193, 16385)
-    """
-    m, n, k = (_grown(x, x, tile) for x, tile in ((p.m, c.tile_m), (p.n, c.tile_n), (p.k, c.tile_k)))
-    steps = tuple(_grown(d, max(1, d), 1) for d in p.scale_strides)
-    wide = replace(p, m=m, n=n, k=k, batch=widest_batch(p, c), scale_strides=steps)
-    if c.static_ld:
-        return wide
-    rows = {
-        "lda": k if p.a_major == "k" else m, "ldb": k if p.b_major == "k" else n, "ldc": n, "ldd": n
-    }  # fmt: skip
-    lda, ldb, ldc, ldd = (_grown(getattr(p, x), max(getattr(p, x), row), 1) for x, row in rows.items())
-    return replace(wide, lda=lda, ldb=ldb, ldc=ldc, ldd=ldd)
-
-
-def _grown(value: int, least: int, tile: int) -> int:
-    """A power of two times the tile, `least` or more, and a little, to keep `value`'s divisors up to 16."""
-    if least < tile:
-        return tile - gcd(value, 16)
-    return (tile << (-(-least // tile) - 1).bit_length()) + gcd(value, 16) % 16
-
-
 # --- configurations ------------------------------------------------------------------------------------
 
 
@@ -352,7 +302,6 @@ def _family(
         launches=launches,
         asks={"m": rows, "n": LARGEST, "k": SIDE} | dict.fromkeys((*OPTIONS, *more)),
         scalars=_scalars,
-        shared=shared_launches,
         called=called_launches,
         way=way,
         written=lambda config: bool(config.splits == 1 and config.schedule != "streamk"),
