@@ -15,6 +15,7 @@ from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError, UnsupportedError
 from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.modes import strided
 
 VECTOR_BYTES = 16
 """The widest access of a lane."""
@@ -116,19 +117,6 @@ def vector_elems(leading: int, element_bytes: int) -> int:
     return gcd(leading, VECTOR_BYTES // element_bytes)
 
 
-def strided(buffer: Any, rows: int, columns: int, leading: int) -> Any:
-    """The rows x columns matrix inside a flat buffer with a leading dimension, as a NumPy view.
-
-    >>> import numpy
-    >>> strided(numpy.arange(6), 2, 2, 4).tolist()
-    [[0, 1], [4, 5]]
-    """
-    import numpy
-
-    step = buffer.itemsize
-    return numpy.lib.stride_tricks.as_strided(buffer, (rows, columns), (leading * step, step))
-
-
 def reference(problem: MatrixProblem, src: Any, old: Any) -> Any:
     """The destination buffer that results, by definition: `old` with the matrix written into it.
 
@@ -138,8 +126,8 @@ def reference(problem: MatrixProblem, src: Any, old: Any) -> Any:
     """
     result = old.copy()
     rows, columns = problem.target_shape
-    matrix = strided(src, problem.m, problem.n, problem.lds)
-    strided(result, rows, columns, problem.ldd)[...] = matrix.T if problem.turned else matrix
+    matrix = strided(src, (problem.m, problem.n), (problem.lds, 1))
+    strided(result, (rows, columns), (problem.ldd, 1))[...] = matrix.T if problem.turned else matrix
     return result
 
 

@@ -283,6 +283,26 @@ def ints_of(axes: Any, needed: str) -> tuple[int, ...]:
     return numbers
 
 
+def in_elements(shape: tuple[int, ...], strides: tuple[int, ...], width: int) -> tuple[int, ...]:
+    """Strides in units of so many bytes, 0 along modes of one element.
+
+    >>> in_elements((2, 1, 3), (12, 7, 4), 4)
+    (3, 0, 1)
+    """
+    return tuple(d // width if n > 1 else 0 for n, d in zip(shape, strides, strict=True))
+
+
+def flag(name: str, value: Any) -> bool:
+    """An option that is True or False.  Raises ArgumentTypeError for another value.
+
+    >>> flag("copy", True)
+    True
+    """
+    if value is not True and value is not False:
+        raise ArgumentTypeError(f"{name} is {shown(value)}: True or False is needed")
+    return bool(value)
+
+
 def check_fellows(x: View, other: View, name: str = "out", first: str = "x") -> None:
     """Raise ArgumentTypeError unless two arrays are of one library and on one device.
 
@@ -305,17 +325,14 @@ def in_simulator(simulate: object, *views: View) -> bool:
     >>> in_simulator(False), in_simulator(True, view(numpy.zeros(3)))
     (False, True)
     """
-    if simulate is False:
-        return False
-    if simulate is not True:
-        raise ArgumentTypeError(f"simulate is {shown(simulate)}: True or False is needed")
-    for v in views:
+    chosen = flag("simulate", simulate)
+    for v in views if chosen else ():
         if v.form.device is not None:
             raise ArgumentTypeError(
                 f"an array is {_place(v)}, where its kernels run: simulate=True is for arrays on the CPU"
             )
         Most.ONE_BY_ONE.guard(v.form.elems, "elements of an array that is simulated")
-    return True
+    return chosen
 
 
 def fill(v: View, value: float) -> None:

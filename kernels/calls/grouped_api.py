@@ -25,15 +25,14 @@ from math import inf
 from operator import index
 from typing import Any, NamedTuple, SupportsIndex
 
-from layoutalg.arch import DEFAULT_ARCH, find_arch
-from layoutalg.codegen.gpu import gpu_status
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError, shown
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, Form, View, in_simulator, launching
 from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
-from layoutalg.kernels.calls.product_api import MATMUL, asked_of, dense_copy, starts_of
+from layoutalg.kernels.calls.product_api import MATMUL, asked_of, dense_copy, planned_for, starts_of
 from layoutalg.kernels.calls.product_plan import MOST_STEP, Product, plan_of
 from layoutalg.kernels.elements import whole_units
 from layoutalg.kernels.gemm import (
@@ -165,12 +164,8 @@ def plan_grouped_matmul(
     """
     given = Call(GROUPED_MATMUL, (), (a, b, out)).views
     product = _product(given, activation, out_dtype, copy)
-    if product.empty or not product.k:
-        shapes = " and ".join(str(given[x].form.shape) for x in "ab")
-        raise ShapeError(f"a product of {shapes} has no elements to add up: no kernel is launched")
-    name = arch or gpu_status().arch or DEFAULT_ARCH
-    plan = _plan(product, given["b"].form, starts_of(given), find_arch(name).name)
-    return replace(plan, asked=name)
+    name, chip = planned_for(product, given, arch)
+    return replace(_plan(product, given["b"].form, starts_of(given), chip), asked=name)
 
 
 def _rows(size: object) -> int:

@@ -47,6 +47,7 @@ from layoutalg.kernels.calls.arrays import (
     UNIT_BYTES,
     Form,
     View,
+    flag,
     form_of,
     in_simulator,
     new_array,
@@ -168,8 +169,8 @@ def asked_of(
     """
     return _product(
         *[given[x].form if x in given else None for x in MATMUL.arrays],
-        _activation(activation), None if out_dtype is None else kind_of(out_dtype), _flag("tf32", tf32),
-        _flag("copy", copy), _flag("fast_accumulation", fast),
+        _activation(activation), None if out_dtype is None else kind_of(out_dtype), flag("tf32", tf32),
+        flag("copy", copy), flag("fast_accumulation", fast),
     )  # fmt: skip
 
 
@@ -221,12 +222,6 @@ def _activation(activation: Any) -> str | ScalarFunction:
     if activation is not None and not isinstance(activation, str | ScalarFunction):
         raise ArgumentTypeError(f"activation is {shown(activation)}: a name or None is needed")
     return activation or "none"
-
-
-def _flag(name: str, value: Any) -> bool:
-    if value is not True and value is not False:
-        raise ArgumentTypeError(f"{name} is {shown(value)}: True or False is needed")
-    return bool(value)
 
 
 def _words(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
@@ -544,9 +539,14 @@ def plan_matmul(
     given = Call(MATMUL, (), (a, b, c, bias, scale_a, scale_b, out)).views
     carry(given, a=a_dtype, b=b_dtype)
     product = asked_of(given, activation, out_dtype, tf32, copy, fast_accumulation)
+    name, chip = planned_for(product, given, arch)
+    return MatmulPlan(chip, ways(product, starts_of(given), chip), name)
+
+
+def planned_for(product: Product, given: Mapping[str, View], arch: str | None) -> tuple[str, str]:
+    """The name that a plan is asked for, and its architecture.  Raises ShapeError without elements."""
     if product.empty or not product.k:
         shapes = " and ".join(str(given[x].form.shape) for x in "ab")
         raise ShapeError(f"a product of {shapes} has no elements to add up: no kernel is launched")
     name = arch or gpu_status().arch or DEFAULT_ARCH
-    chip = find_arch(name).name
-    return MatmulPlan(chip, ways(product, starts_of(given), chip), name)
+    return name, find_arch(name).name

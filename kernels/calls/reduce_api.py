@@ -49,6 +49,8 @@ from layoutalg.kernels.calls.arrays import (
     check_fellows,
     check_result,
     fill,
+    flag,
+    in_elements,
     ints_of,
     lie_alike,
     unit_base,
@@ -173,9 +175,7 @@ def _reduced(
     if not form.shape and op not in ("mean", "var", "logsumexp") and type(axes) is int and axes in (0, -1):
         axes = ()  # NumPy reduces a number along its "last" axis, but for a mean
     over, with_ones, shape = whole_axes(axes, form.shape)
-    if keepdims is not True and keepdims is not False:
-        raise ArgumentTypeError(f"keepdims is {shown(keepdims)}: True or False is needed")
-    target = call.result(with_ones if keepdims else shape, _results(op, form.kind, dtype))
+    target = call.result(with_ones if flag("keepdims", keepdims) else shape, _results(op, form.kind, dtype))
     if isinstance(ddof, bool) or not isinstance(ddof, int):
         raise ArgumentTypeError(f"ddof is {shown(ddof)}: an int is needed")
 
@@ -326,7 +326,7 @@ def check_element(form: Form, op: str, accepted: Collection[str]) -> None:
 
 def _results(op: str, kind: str, dtype: Any) -> tuple[str, ...]:
     """The types that results may have, or the requested one."""
-    accepted = tuple(_KINDS[name] for name in results_of(op, ELEMENT[kind]))
+    accepted = tuple(kind_of(name) for name in results_of(op, ELEMENT[kind]))
     if dtype is None:
         return accepted
     kind_asked = kind_of(dtype)
@@ -334,9 +334,6 @@ def _results(op: str, kind: str, dtype: Any) -> tuple[str, ...]:
         are = "are" if len(accepted) > 1 else "is"
         raise UnsupportedError(f"results of {kind} as {kind_asked}: {' and '.join(accepted)} {are} accepted")
     return (kind_asked,)
-
-
-_KINDS = {short: long for long, short in ELEMENT.items()}
 
 
 def whole_axes(axes: Axes, shape: Shape) -> tuple[Shape, Shape, Shape]:
@@ -394,14 +391,9 @@ def check_whole(v: View, name: str) -> None:
 def _places(call: Call, over: Shape, starts: Mapping[str, int]) -> tuple[Shape, Shape, int, int]:
     """Strides of source and destination, and where they start, in elements; 0 along modes of one element, and
     along reduced ones of the destination."""
-    (src, at), (dst, to) = (
-        (
-            tuple(d // form.itemsize if n > 1 else 0 for n, d in zip(form.shape, form.strides, strict=True)),
-            starts[name] // form.itemsize,
-        )
-        for name in ("x", "out")
-        for form in (call.views[name].form,)
-    )
+    forms = {name: call.views[name].form for name in ("x", "out")}
+    src, dst = (in_elements(form.shape, form.strides, form.itemsize) for form in forms.values())
+    at, to = (starts[name] // form.itemsize for name, form in forms.items())
     if len(dst) < len(src):
         steps = iter(dst)
         dst = tuple(0 if k in over else next(steps) for k in range(len(src)))
@@ -460,8 +452,7 @@ def _losses(call: Call, axis: int, ignore_index: int, reduction: str) -> Callabl
             raise ShapeError(f"{name} has strides {v.form.strides} in bytes; it must be contiguous")
 
     def problem(starts: Mapping[str, int] | None) -> CrossEntropyProblem:
-        modes = zip(form.shape, form.strides, strict=True)
-        steps = None if starts is None else tuple(d // form.itemsize if n > 1 else 0 for n, d in modes)
+        steps = None if starts is None else in_elements(form.shape, form.strides, form.itemsize)
         begin = {name: (starts or {name: 0})[name] // call.views[name].form.itemsize for name in call.views}
         return cross_entropy_problem(
             form.shape, over[0], ELEMENT[form.kind], _TARGETS[at.form.kind], steps, begin["x"], begin["out"],
