@@ -25,17 +25,10 @@ from typing import Any, SupportsIndex
 
 from layoutalg.codegen.instr import converted
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError, shown
+from layoutalg.kernels import move
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, in_elements, ints_of
 from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
 from layoutalg.kernels.elements import ELEMENT, kind_of
-from layoutalg.kernels.move import (
-    MOVED,
-    PermuteProblem,
-    move_problem,
-    permute_problem,
-    reference,
-    relayout_problem,
-)
 from layoutalg.kernels.plan_cache import LOADED_PLANS
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
 
@@ -112,11 +105,11 @@ def _permuted(
         return nothing
     kinds = [ELEMENT[v.form.kind] for v in (source, target) if form.kind != target.form.kind]
 
-    def problem(starts: Mapping[str, int] | None) -> PermuteProblem:
+    def problem(starts: Mapping[str, int] | None) -> move.PermuteProblem:
         if starts is not None:
             return permute_of(form, order, target.form, starts["x"], starts["out"])
-        element, result = kinds or (MOVED[form.itemsize], None)
-        return permute_problem(form.shape, order, element, result=result)
+        element, result = kinds or (move.MOVED[form.itemsize], None)
+        return move.permute_problem(form.shape, order, element, result=result)
 
     def define() -> None:
         data = words_in(source)
@@ -135,7 +128,7 @@ def _laid_out(call: Call, src: AnyLayout, dst: AnyLayout, dtype: Any) -> Callabl
             raise ArgumentTypeError(f"{name} is {shown(layout)}: a layout is needed")
     form = call.first.form
     kind = _kind(form.kind, dtype)
-    element, result = MOVED[form.itemsize], None
+    element, result = move.MOVED[form.itemsize], None
     if kind != form.kind:
         element, result = ELEMENT[form.kind], ELEMENT[kind]
     out = call.views.get("out")
@@ -153,7 +146,7 @@ def _laid_out(call: Call, src: AnyLayout, dst: AnyLayout, dtype: Any) -> Callabl
                 required_bytes=required,
             )
 
-    def problem(starts: Mapping[str, int] | None) -> PermuteProblem:
+    def problem(starts: Mapping[str, int] | None) -> move.PermuteProblem:
         """The moves in buffers that start so many bytes earlier; of sides that are moved, no swizzles."""
         if starts is None or form.device is None:
             return p
@@ -168,7 +161,7 @@ def _laid_out(call: Call, src: AnyLayout, dst: AnyLayout, dtype: Any) -> Callabl
 
     def define() -> None:
         of, to = (words_in(v).reshape(-1) for v in (source, target))
-        to[...] = reference(p, of, to)
+        to[...] = move.reference(p, of, to)
 
     return call.planned("permute", problem, define, zeros=True)
 
@@ -217,7 +210,7 @@ def _kind(kind: str, dtype: Any) -> str:
 def problem_of(
     shape: tuple[int, ...], itemsize: int, src: tuple[int, ...], dst: tuple[int, ...],
     src_at: int, dst_at: int,
-) -> PermuteProblem:  # fmt: skip
+) -> move.PermuteProblem:  # fmt: skip
     """dst[i] = src[i] with strides and starts in bytes, in the widest pieces that all of them allow.
 
     >>> print(problem_of((4, 6), 4, (4, 16), (24, 4), 6, 0))
@@ -225,16 +218,18 @@ def problem_of(
     """
     unit = gcd(itemsize, src_at, dst_at, *(d for side in (src, dst) for d in in_elements(shape, side, 1)))
     of, to = ((*in_elements(shape, side, unit), 1) for side in (src, dst))
-    return move_problem((*shape, itemsize // unit), MOVED[unit], of, to, src_at // unit, dst_at // unit)
+    return move.move_problem(
+        (*shape, itemsize // unit), move.MOVED[unit], of, to, src_at // unit, dst_at // unit
+    )
 
 
-_relayout = functools.lru_cache(LOADED_PLANS)(relayout_problem)
+_relayout = functools.lru_cache(LOADED_PLANS)(move.relayout_problem)
 
 
 @functools.lru_cache(KEPT_FORMS)
 def permute_of(
     src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int
-) -> PermuteProblem:  # fmt: skip
+) -> move.PermuteProblem:  # fmt: skip
     """The permutation between two forms of array, which start at bytes of 16-byte units.
 
     >>> from layoutalg.kernels.calls.arrays import form_of
@@ -256,4 +251,4 @@ def permute_of(
                 )
     of, to = in_elements(shape, strides, src.itemsize), in_elements(shape, dst.strides, dst.itemsize)
     starts = src_at // src.itemsize, dst_at // dst.itemsize
-    return move_problem(shape, ELEMENT[src.kind], of, to, *starts, result=ELEMENT[dst.kind])
+    return move.move_problem(shape, ELEMENT[src.kind], of, to, *starts, result=ELEMENT[dst.kind])

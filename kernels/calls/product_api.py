@@ -41,6 +41,7 @@ from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
+from layoutalg.kernels import gemm
 from layoutalg.kernels.calls.api import permute_of
 from layoutalg.kernels.calls.arrays import (
     KEPT_FORMS,
@@ -58,18 +59,6 @@ from layoutalg.kernels.calls.product_choice import Way, chosen_family, ways
 from layoutalg.kernels.calls.product_plan import PITCH_BYTES, Copy, Product, find_product, plan_of
 from layoutalg.kernels.calls.repeated import Step
 from layoutalg.kernels.elements import ELEMENT, bits_of, kind_of, numbers_of
-from layoutalg.kernels.gemm import (
-    BLOCKS,
-    FAST,
-    GEMM_FAMILIES,
-    Config,
-    GemmProblem,
-    GemvConfig,
-    expected_family,
-    gemm_problem,
-    multiplied,
-    scalar_words,
-)
 from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.plan_cache import LOADED_PLANS, gpu_arch, plan_on_gpu
 from layoutalg.kernels.registry import FAMILIES
@@ -237,8 +226,8 @@ def _words(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
 
 @functools.lru_cache(KEPT_FORMS, typed=True)
 def _scalars(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
-    least = gemm_problem(1, 1, 1, product.element)
-    words = scalar_words(least, "alpha", alpha) | scalar_words(least, "beta", beta)
+    least = gemm.gemm_problem(1, 1, 1, product.element)
+    words = gemm.scalar_words(least, "alpha", alpha) | gemm.scalar_words(least, "beta", beta)
     if "c" in product.forms and beta == 0:
         raise ArgumentTypeError("c is given and beta is 0, so that c would not count: take beta=1, or no c")
     if "c" not in product.forms and beta != 0:
@@ -248,7 +237,7 @@ def _scalars(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
 
 def _of_zeros(product: Product, given: dict[str, View]) -> Product:
     """The product of operands without k as one of zeros along one k, which take their places."""
-    if product.arithmetic == BLOCKS:  # of which there are none
+    if product.arithmetic == gemm.BLOCKS:  # of which there are none
         del given["scale_a"], given["scale_b"]
     for name, axis in (("a", -1), ("b", -2)):
         shape = list(given[name].form.shape)
@@ -262,7 +251,7 @@ def again(product: Product, given: Mapping[str, View]) -> Product:
     """The product of other arrays in the same way."""
     return asked_of(
         given, product.activation, None, product.element == "tf32", product.copy,
-        product.arithmetic == FAST,
+        product.arithmetic == gemm.FAST,
     )  # fmt: skip
 
 
@@ -317,7 +306,7 @@ def _move(form: Form, part: Copy, start: int, src: tuple[int, int], dst: tuple[i
     return plan_on_gpu("permute", p, form.device).sequence, ends
 
 
-def chunks(p: GemmProblem) -> Iterator[tuple[GemmProblem, Mapping[str, int]]]:
+def chunks(p: gemm.GemmProblem) -> Iterator[tuple[gemm.GemmProblem, Mapping[str, int]]]:
     """Problems of as many products as a launch has, with the bytes from each operand's start to theirs; a
     product that has all tiles of a launch is no batch.
 
@@ -351,8 +340,8 @@ def _compute(product: Product, given: Mapping[str, View], alpha: Any, beta: Any)
     numbers = {x: _numbers(v) for x, v in given.items() if x != "out"}
     target = given["out"]
     with numpy.errstate(all="ignore"):
-        scales = [numbers["scale_a"], numbers["scale_b"].T] if product.arithmetic == BLOCKS else []
-        total = multiplied(numbers["a"], numbers["b"], *scales)
+        scales = [numbers["scale_a"], numbers["scale_b"].T] if product.arithmetic == gemm.BLOCKS else []
+        total = gemm.multiplied(numbers["a"], numbers["b"], *scales)
         shape = (*product.batch, product.m, product.n)
         total = total.reshape(shape)
         if "c" in numbers:
@@ -412,7 +401,7 @@ def _simulate(product: Product, given: Mapping[str, View], words: Mapping[str, i
     if plan.turned:
         memory["a"], memory["b"] = memory["b"], memory["a"]
     memory["d"] = memory.pop("out")
-    ran = simulated(expected_family(plan.p)[1], plan.p, memory, words)
+    ran = simulated(gemm.expected_family(plan.p)[1], plan.p, memory, words)
     words_in(given["out"])[...] = ran["d"][: prod(product.shape)].reshape(product.shape)
 
 
@@ -431,7 +420,7 @@ def dense_copy(v: View, shape: tuple[int, ...], *, by_k: bool) -> View:
     return View(copy, 0, form_of("numpy", None, v.form.kind, bits.itemsize, shape, copy.strides), copy)
 
 
-_FAMILIES = MappingProxyType({family.name: family for family in GEMM_FAMILIES})
+_FAMILIES = MappingProxyType({family.name: family for family in gemm.GEMM_FAMILIES})
 
 
 @dataclass(frozen=True, eq=False)
@@ -452,7 +441,7 @@ class MatmulPlan:
     asked: str
 
     @property
-    def problem(self) -> GemmProblem:
+    def problem(self) -> gemm.GemmProblem:
         """The problem that the kernel computes."""
         return self.ways[0].plan.p
 
@@ -462,7 +451,7 @@ class MatmulPlan:
         return self.ways[0].family
 
     @property
-    def config(self) -> Config | GemvConfig | None:
+    def config(self) -> gemm.Config | gemm.GemvConfig | None:
         """The configuration of the family; None where none fits, and a call is refused."""
         return self.ways[0].config
 

@@ -15,7 +15,7 @@ from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.errors import ArgumentTypeError, UnsupportedError, shown
 from layoutalg.kernels.family import Candidate, Family
-from layoutalg.kernels.gemm import gemv
+from layoutalg.kernels.gemm import gemv, tiles
 from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import (
@@ -37,13 +37,6 @@ from layoutalg.kernels.gemm.problem import (
 )
 from layoutalg.kernels.gemm.programs import build_simt, build_sm80, build_sm90
 from layoutalg.kernels.gemm.rasterize import batch_scalars
-from layoutalg.kernels.gemm.tiles import (
-    Config,
-    SimtConfig,
-    Sm80Config,
-    Sm90Config,
-    cluster_tiles,
-)
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
 from layoutalg.kernels.model import Clock, Expected
 
@@ -62,7 +55,7 @@ class OwnProgram(Protocol):
         """Return the program for the problem's sizes and below."""
 
 
-Chosen: TypeAlias = Config | GemvConfig
+Chosen: TypeAlias = tiles.Config | GemvConfig
 """A configuration that a family of products chooses."""
 
 AnyConfig: TypeAlias = Chosen | OwnProgram
@@ -88,7 +81,7 @@ def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> L
     kernels = [_product(p, c, arch)]
     if c.splits > 1:
         kernels.append(build_combine(p))
-    if not isinstance(c, GemvConfig | SimtConfig) and c.schedule == "streamk":
+    if not isinstance(c, GemvConfig | tiles.SimtConfig) and c.schedule == "streamk":
         kernels.append(build_fixup(p, c))
     return sequence_of(p, c, tuple(kernels), arch)
 
@@ -97,9 +90,9 @@ def _product(p: GemmProblem, c: Chosen, arch: str | Arch) -> Kernel:
     match c:
         case GemvConfig():
             return gemv.build(p, c)
-        case SimtConfig():
+        case tiles.SimtConfig():
             return build_simt(p, c)
-        case Sm90Config():
+        case tiles.Sm90Config():
             return build_sm90(p, c)
         case _:
             return build_sm80(p, c, arch)
@@ -119,7 +112,7 @@ def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = DEFAULT_ARCH) 
     free = c
     if not isinstance(free, GemvConfig):
         free = replace(free, splits=min(c.splits, 2))  # a kernel takes any number of parts
-    if isinstance(free, SimtConfig | Sm80Config):
+    if isinstance(free, tiles.SimtConfig | tiles.Sm80Config):
         free = replace(free, static_ld=False)
     return sequence_of(p, c, _called(called_problem(p, free), free, arch).kernels)
 
@@ -149,7 +142,7 @@ def called_problem(p: GemmProblem, c: Chosen) -> GemmProblem:
     lda = most
     if isinstance(c, GemvConfig):
         m, lda = p.m, most if p.a_major == "k" else p.lda  # one row of A may be stored along m, by itself
-    elif isinstance(c, Sm90Config):
+    elif isinstance(c, tiles.Sm90Config):
         m, n, k = (MOST_CALLED if max(p.m, p.n, p.k) <= MOST_CALLED else MOST_EXTENT,) * 3
         if p.grouped and max(p.n, p.k) <= MOST_CALLED:
             n = k = MOST_CALLED  # rows of all groups are many more than a matrix has
@@ -174,7 +167,7 @@ def widest_batch(p: GemmProblem, c: Chosen) -> tuple[BatchMode, ...]:
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> p = gemm_problem(8, 8, 8, batch=[BatchMode(3, a=64, d=64)])
-    >>> widest_batch(p, Sm90Config(64, 64, 4, 1))[0].b
+    >>> widest_batch(p, tiles.Sm90Config(64, 64, 4, 1))[0].b
     0
     """
     widest = BatchMode(*WIDEST_BATCH)
@@ -193,7 +186,7 @@ def sequence_of(
     """The sequence in which kernels that were built for this product, or for larger ones, compute it.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> sequence_of(gemm_problem(8, 16, 32), SimtConfig(64, 64, 16, 8, 4, 4, splits=2), ()).scratch_bytes
+    >>> sequence_of(gemm_problem(8, 16, 32), tiles.SimtConfig(64, 64, 16, 8, 4, 4, splits=2), ()).scratch_bytes
     1024
     """
     splits = c.splits
@@ -201,7 +194,7 @@ def sequence_of(
     scalars |= batch_scalars(p) | dict(zip(SCALE_STEPS, p.scale_strides, strict=False))
     scratch = splits * p.m * p.n * p.accumulator.nbytes if splits > 1 else 0
     if not isinstance(c, GemvConfig) and c.schedule != "data_parallel":
-        scalars["all_tiles"] = cluster_tiles(p, c)
+        scalars["all_tiles"] = tiles.cluster_tiles(p, c)
         scalars["blocks"] = blocks = block_count(p, c, arch or DEFAULT_ARCH)
         if c.schedule == "streamk":
             slots = slot_count(blocks // c.cluster) * c.cluster

@@ -40,21 +40,11 @@ from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, wa
 from layoutalg.errors import UnsupportedError, check_choice
 from layoutalg.kernels.family import Family
 from layoutalg.kernels.gemm import GemmProblem, SimtConfig, Sm80Config, Sm90Config
+from layoutalg.kernels.ladder import step
 from layoutalg.kernels.ladder.counters import counted, vectorized_loads
 from layoutalg.kernels.ladder.hgemm import Hgemm
 from layoutalg.kernels.ladder.machines import ARCH, find_machine
 from layoutalg.kernels.ladder.sgemm import Sgemm
-from layoutalg.kernels.ladder.step import (
-    FRAGMENT,
-    LOADS,
-    Config,
-    Step,
-    held,
-    mma_k,
-    panel_reuse,
-    predict_wgmma,
-    require_whole,
-)
 from layoutalg.kernels.ladder.steps import LADDERS
 
 
@@ -67,7 +57,7 @@ def usual_arch(family: str) -> str:
     return "sm_75" if family == "gemm-sm75" else ARCH
 
 
-def predict_steps(family: Family, n: int, names: Sequence[str] = (), arch: str = ARCH) -> Iterator[Step]:
+def predict_steps(family: Family, n: int, names: Sequence[str] = (), arch: str = ARCH) -> Iterator[step.Step]:
     """The steps of a family's ladder, all or those named, on n x n x n.  Compiles each; needs no GPU.
 
     Raises UnknownNameError for a step there is not, ShapeError for an `n` that tiles do not divide,
@@ -85,8 +75,8 @@ def predict_steps(family: Family, n: int, names: Sequence[str] = (), arch: str =
 
 
 def predict_step(
-    family: Family, p: GemmProblem, name: str, config: Config | Sm90Config, arch: str = ARCH
-) -> Step:
+    family: Family, p: GemmProblem, name: str, config: step.Config | Sm90Config, arch: str = ARCH
+) -> step.Step:
     """Return the prediction of a configuration, under a name.  Raises what `predict_steps` raises.
 
     >>> from layoutalg.kernels.registry import find_family
@@ -99,12 +89,12 @@ def predict_step(
     if isinstance(config, Sm90Config):
         if machine.arch != ARCH:
             raise UnsupportedError(f"wgmma needs {ARCH}; {machine.arch} does not have it")
-        return predict_wgmma(family, p, name, config)
+        return step.predict_wgmma(family, p, name, config)
     count = multiplies(p, config)
     sequence = family.launches(p, config, machine.arch)
     kernel, params = sequence.kernels[0], {**dict(sequence.scalars), **family.scalars(p)}
     accesses = counted(kernel, params, machine.arch)
-    cubin, occupancy = held(kernel, machine.target)
+    cubin, occupancy = step.held(kernel, machine.target)
     blocks, tiles_k = (p.m // config.tile_m) * (p.n // config.tile_n), p.k // config.tile_k
     warps = blocks * kernel.threads // find_arch(machine.arch).lanes
     function, loop = read_code(kernel, cubin)
@@ -121,8 +111,8 @@ def predict_step(
         once = (i for i in function.instructions if not turned(i))
         return round(warps * (sum(map(wanted, once)) + turns * sum(map(wanted, loop))))
 
-    loads = executed(lambda i: i.kind == LOADS[by_mma])
-    written = sum(x.instructions for op, x in accesses.items() if op.startswith(FRAGMENT[by_mma]))
+    loads = executed(lambda i: i.kind == step.LOADS[by_mma])
+    written = sum(x.instructions for op, x in accesses.items() if op.startswith(step.FRAGMENT[by_mma]))
     if loads < written and isinstance(config, Sgemm):
         stores = executed(lambda i: i.opcode.startswith("STS"))
         alone = sum(x.instructions for op, x in accesses.items() if op.startswith("st.shared"))
@@ -131,10 +121,10 @@ def predict_step(
             stored = replace(config, single=False).build(p)
         accesses = vectorized_loads(p, config, kernel, params, machine.arch, stored)
     idle = [turned(i) for i in function.padding if i.kind == "lds"]
-    return Step(
+    return step.Step(
         family=family.name, name=name, problem=p, config=config, cubin=cubin, multiplies=count,
         loop=MappingProxyType({x: n * turns / tiles_k for x, n in in_loop.items()}),
-        accesses=accesses, occupancy=occupancy, reuse=panel_reuse(p, config, occupancy, machine),
+        accesses=accesses, occupancy=occupancy, reuse=step.panel_reuse(p, config, occupancy, machine),
         executed=executed(lambda _: True), written_loads=written, fragment_loads=loads,
         idle_loads=round(warps * (idle.count(False) + idle.count(True) * turns)),
         idle_once=warps * idle.count(False), barriers=executed(lambda i: i.opcode.startswith("BAR")),
@@ -143,7 +133,7 @@ def predict_step(
     )  # fmt: skip
 
 
-def multiplies(p: GemmProblem, c: Config) -> int:
+def multiplies(p: GemmProblem, c: step.Config) -> int:
     """Instructions of warps that multiply, in a launch on whole tiles.  Raises ShapeError for others.
 
     >>> from layoutalg.kernels.registry import find_family
@@ -151,11 +141,11 @@ def multiplies(p: GemmProblem, c: Config) -> int:
     ...  for config in list(LADDERS[f.name].values())[-1:]]
     [4194304, 65536]
     """
-    require_whole(p, c.tile_m, c.tile_n, c.tile_k)
+    step.require_whole(p, c.tile_m, c.tile_n, c.tile_k)
     if isinstance(c, Sgemm | SimtConfig):
         return p.m * p.n * p.k // find_arch(ARCH).lanes
     rows = c.mma_m if isinstance(c, Sm80Config) else 16
-    return p.m * p.n * p.k * p.packed // (rows * 8 * mma_k(p, c))
+    return p.m * p.n * p.k * p.packed // (rows * 8 * step.mma_k(p, c))
 
 
 def index_operations(kernel: Kernel, *, by_mma: bool) -> float:
@@ -175,13 +165,13 @@ def index_operations(kernel: Kernel, *, by_mma: bool) -> float:
         for do in unroll.body
         if isinstance(do, Do)
         for operand, arg in zip(do.instr.operands, do.args, strict=True)
-        if isinstance(arg, MemRef) and operand.op.startswith(FRAGMENT[by_mma])
+        if isinstance(arg, MemRef) and operand.op.startswith(step.FRAGMENT[by_mma])
         for value in range(unroll.count)
     ]
     return sum(costs) / len(costs) if costs else 0.0
 
 
-def effects(before: Step, after: Step, least: float = 0.02) -> Mapping[str, float]:
+def effects(before: step.Step, after: step.Step, least: float = 0.02) -> Mapping[str, float]:
     """The factor by which each count grows or falls from one step to the next, where it is more than `least`.
 
     What only one of the two does is left out.
