@@ -17,7 +17,8 @@ and other wavefronts: a vector is delivered to groups of 8 lanes.
     four words per lane                    8 lanes in the same 4 banks   32 wavefronts per vector, 8 per word
 
 A launch of gemm-sm90 is known in closed form.  Blocks bring whole tiles of A and B step by step, even where
-they stick out, so that everything follows from the numbers of tiles and steps.  An operand is lines that its boxes cut into chunks of 128 bytes:
+they stick out, so that everything follows from the numbers of tiles and steps.  An operand is lines that its
+boxes cut into chunks of 128 bytes:
 
     stored along k     lines are rows, chunks are steps of k
     stored along m, n  lines are k, chunks are 64 rows

@@ -4,8 +4,8 @@ python -m tests.gpu.gemm_sm90_counters            the table; the exit status is 
 python -m tests.gpu.gemm_sm90_counters launch N   launch case N once: the process that the profiler watches
 
 Predictions are those of layoutalg.kernels.ladder.counters.  TMA, products and shared wavefronts have to be
-equal; sectors of the L2 are at most those of the requests, since those of neighbouring multiprocessors are joined on
-their way, and a launch adds some for tensor maps, instructions and constants.
+equal; sectors of the L2 are at most those of the requests, since those of neighbouring multiprocessors are
+joined on their way, and a launch adds some for tensor maps, instructions and constants.
 """
 
 from __future__ import annotations
