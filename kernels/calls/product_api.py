@@ -54,10 +54,9 @@ from layoutalg.kernels.calls.arrays import (
     new_array,
 )
 from layoutalg.kernels.calls.factors import BYTE_KINDS
-from layoutalg.kernels.calls.operation import Call, Operation, nothing, simulated, words_in
+from layoutalg.kernels.calls.operation import Call, Operation, Step, nothing, simulated, words_in
 from layoutalg.kernels.calls.product_choice import Way, chosen_family, ways
 from layoutalg.kernels.calls.product_plan import PITCH_BYTES, Copy, Product, find_product, plan_of
-from layoutalg.kernels.calls.repeated import Step
 from layoutalg.kernels.elements import ELEMENT, bits_of, kind_of, numbers_of
 from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.plan_cache import LOADED_PLANS, gpu_arch, plan_on_gpu

@@ -10,7 +10,7 @@ from layoutalg.cli.commands.help import demo
 from layoutalg.codegen.gpu import gpu_status, nvrtc
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import checks as kernel_checks
-from layoutalg.kernels.checks.verification import Check, VerifyReport
+from layoutalg.kernels.checks.record import Check, VerifyReport
 from tests.command import answer, process, run
 
 
