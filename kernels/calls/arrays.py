@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 from layoutalg.codegen.gpu import device_array, device_empty, device_view, on_device
 from layoutalg.decide import find_overlap
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError, shown
+from layoutalg.kernels.elements import TORCH_CARRIER
 from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.move import WIDTHS_BYTES
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
@@ -441,9 +442,6 @@ def _resolved(x: Any) -> Any:
     return numpy.from_dlpack(x) if kind == _DLPACK_CPU else device_view(x)
 
 
-_SAME_WIDTH = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
-
-
 def _of_tensor(x: Any, torch: ModuleType) -> View:
     """A PyTorch tensor as memory."""
     if x.layout is not torch.strided or x.is_quantized or x.is_conj() or x.is_neg():
@@ -453,7 +451,7 @@ def _of_tensor(x: Any, torch: ModuleType) -> View:
     form = _tensor_form(x.device, x.dtype, x.shape, x.stride())
     host = None
     if form.device is None:
-        host = x.detach().view(getattr(torch, _SAME_WIDTH[form.itemsize])).numpy()
+        host = x.detach().view(getattr(torch, TORCH_CARRIER[form.itemsize])).numpy()
     return View(x, x.data_ptr(), form, host)
 
 
