@@ -14,7 +14,6 @@ from typing import Any
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.modes import strided
 
 VECTOR_BYTES = 16
@@ -129,28 +128,3 @@ def reference(problem: MatrixProblem, src: Any, old: Any) -> Any:
     matrix = strided(src, (problem.m, problem.n), (problem.lds, 1))
     strided(result, (rows, columns), (problem.ldd, 1))[...] = matrix.T if problem.turned else matrix
     return result
-
-
-def buffers(problem: MatrixProblem, seed: int) -> tuple[Any, Any]:
-    """A random source and a random old destination, as flat arrays that carry the elements' bits.
-
-    >>> [len(a) for a in buffers(matrix_problem(3, 5, "f16", turned=True), 0)]
-    [15, 15]
-    """
-    import numpy
-
-    rng, width = numpy.random.default_rng(seed), problem.element_bytes
-
-    def draw(elems: int) -> Any:
-        return rng.integers(0, 256, elems * width, dtype=numpy.uint8).view(CARRIER[width])
-
-    return draw(problem.source_elems), draw(problem.target_elems)
-
-
-def arguments(problem: MatrixProblem, src: Any, dst: Any) -> dict[str, Any]:
-    """The launch arguments of a matrix kernel by name.
-
-    >>> arguments(matrix_problem(3, 5, "f16", turned=True), None, None)["ldd"]
-    3
-    """
-    return {"m": problem.m, "n": problem.n, "lds": problem.lds, "ldd": problem.ldd, "src": src, "dst": dst}

@@ -32,7 +32,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import gcd, inf, prod
 from numbers import Real
-from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import DEFAULT_ARCH, find_arch
@@ -155,9 +154,11 @@ def asked_of(
     >>> asked_of({x: view(numpy.ones((4, 4))) for x in "ab"}).shape
     (4, 4)
     """
+    if activation is not None and not isinstance(activation, str | ScalarFunction):
+        raise ArgumentTypeError(f"activation is {shown(activation)}: a name or None is needed")
     return _product(
         *[given[x].form if x in given else None for x in MATMUL.arrays],
-        _activation(activation), None if out_dtype is None else kind_of(out_dtype), flag("tf32", tf32),
+        activation or "none", None if out_dtype is None else kind_of(out_dtype), flag("tf32", tf32),
         flag("copy", copy), flag("fast_accumulation", fast),
     )  # fmt: skip
 
@@ -204,12 +205,6 @@ _product = functools.lru_cache(KEPT_FORMS)(find_product)
 
 
 # --- arguments -----------------------------------------------------------------------------------------
-
-
-def _activation(activation: Any) -> str | ScalarFunction:
-    if activation is not None and not isinstance(activation, str | ScalarFunction):
-        raise ArgumentTypeError(f"activation is {shown(activation)}: a name or None is needed")
-    return activation or "none"
 
 
 def _words(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
@@ -419,9 +414,6 @@ def dense_copy(v: View, shape: tuple[int, ...], *, by_k: bool) -> View:
     return View(copy, 0, form_of("numpy", None, v.form.kind, bits.itemsize, shape, copy.strides), copy)
 
 
-_FAMILIES = MappingProxyType({family.name: family for family in gemm.GEMM_FAMILIES})
-
-
 @dataclass(frozen=True, eq=False)
 class MatmulPlan:
     """The ways to compute a product on an architecture, the one that `matmul` takes first.
@@ -466,7 +458,7 @@ class MatmulPlan:
         Raises UnsupportedError where no law exists for the board that `asked` names, see `Family.machine_on`.
         """
         if _by_law(self.ways[0]):
-            _FAMILIES[self.family].machine_on(self.asked)
+            FAMILIES[self.family].machine_on(self.asked)
         return self.ways[0].ns
 
     def __str__(self) -> str:
@@ -495,7 +487,7 @@ def _said(way: Way, asked: str) -> str:
     where = ""
     if _by_law(way):
         try:
-            where = f" on {_FAMILIES[way.family].machine_on(asked).board}"
+            where = f" on {FAMILIES[way.family].machine_on(asked).board}"
         except UnsupportedError as error:
             return f"{way.family}, {way.config} ({error})"
     copies = f", {way.copies_ns / 1e3:.0f} us of it copies" if way.copies_ns else ""

@@ -6,7 +6,7 @@ dimensions of a problem and below; those of calls serve a whole class of problem
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -219,10 +219,6 @@ def _scalars(p: GemmProblem) -> dict[str, int]:
     return {**scalar_words(p, "alpha", 1.0), **beta, **groups}
 
 
-def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
-    yield from (Candidate(config, why) for _, config, why in choice.timed(p, arch))
-
-
 def way(config: AnyConfig) -> str:
     """A configuration in a word: its tile, its clusters, its parts of k, ping-pong, its schedule if another.
 
@@ -291,7 +287,7 @@ def _family(
         choice.family,
         summary,
         problem,
-        partial(_candidates, choice),
+        lambda p, arch: (Candidate(config, why) for _, config, why in choice.timed(p, arch)),
         launches=launches,
         asks={"m": rows, "n": LARGEST, "k": SIDE} | dict.fromkeys((*OPTIONS, *more)),
         scalars=_scalars,

@@ -261,7 +261,8 @@ def _wide(x: Moves, tile: tuple[int, ...], align: int, machine: Arch) -> Permute
     if soon.walk != stage.walk and there * ROWS_WORTH < here:
         c, stage = soon.config, soon
     filled = [filled_units(stage, nbytes) * nbytes for nbytes in (HALF_LINE_BYTES, LINE_BYTES)]
-    lines = asynchronous and _is_dense(x) and filled[1] <= LINES_WORTH * filled[0]
+    dense = 2 * prod(m.extent for m in x.modes if m.src) > x.src_elems - x.src_offset  # most bytes of lines
+    lines = asynchronous and dense and filled[1] <= LINES_WORTH * filled[0]
     return replace(c, lines=lines, turned=stage.can_turn)
 
 
@@ -284,11 +285,6 @@ def _threaded(stage: Stage, chip: Arch) -> PermuteConfig:
     threads = _threads(stage, chip)
     loading, storing = _loading(stage, threads), _storing(stage, threads)
     return replace(stage.config, threads=threads, loading=loading, storing=storing)
-
-
-def _is_dense(x: Moves) -> bool:
-    """Whether most of the bytes in the source's lines are read."""
-    return 2 * prod(m.extent for m in x.modes if m.src) > x.src_elems - x.src_offset
 
 
 def _widest(length: int, size: int, most: int) -> int:

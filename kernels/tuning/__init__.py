@@ -22,7 +22,7 @@ from layoutalg.optional import later
 if TYPE_CHECKING:
     from layoutalg.kernels.tuning.board import errors_of, measured
     from layoutalg.kernels.tuning.engines import Engine, cluster_engine, first_of, local_engine
-    from layoutalg.kernels.tuning.jobs import SLOW, Job, Place, check_modelled, gpu_place, model_place
+    from layoutalg.kernels.tuning.jobs import SLOW, Job, Place, gpu_place, model_place
     from layoutalg.kernels.tuning.lockfile import Lock, Locked, choose, current_lock, lock_of, lock_text
     from layoutalg.kernels.tuning.store import TIMINGS, VERIFIED, Record, Store, by_problem, salvaged
     from layoutalg.kernels.tuning.study import Board, boards_of, shares, without
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "board": "errors_of measured",
     "engines": "Engine cluster_engine first_of local_engine",
-    "jobs": "SLOW Job Place check_modelled gpu_place model_place",
+    "jobs": "SLOW Job Place gpu_place model_place",
     "lockfile": "Lock Locked choose current_lock lock_of lock_text",
     "store": "TIMINGS VERIFIED Record Store by_problem salvaged",
     "study": "Board boards_of shares without",
