@@ -170,7 +170,7 @@ def _buffers(p: Moved, trial: str, seed: int) -> dict[str, Any]:
         for name, (n, width) in sides.items()
     }
     if _conversion(p):
-        near = converted(100 * rng.standard_normal(len(made["src"])).view("u8"), "f64", p.dtype.name)
+        near = converted((100 * rng.standard_normal(len(made["src"]))).view("u8"), "f64", p.dtype.name)
         wild = numpy.isnan(converted(made["src"], p.dtype.name, "f64").view("f8"))
         made["src"] = numpy.where(wild | (rng.random(len(near)) < 0.5), near, made["src"])
     return made

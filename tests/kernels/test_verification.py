@@ -134,6 +134,13 @@ def test_buffers_are_the_same_for_the_same_seed(name: str) -> None:
     assert not np.array_equal(first[source], other[source]) and len(set(first[source].tolist())) > 9
 
 
+def test_no_element_that_is_converted_is_nan_and_half_are_of_the_order_of_a_hundred() -> None:
+    p = permute_problem((13, 22, 35), (2, 0, 1), "f32", result="f16")
+    given = checks_of(FAMILIES["permute"]).buffers(p, "", 0)["src"].view("f4")
+    near = (abs(given) < 500).mean()
+    assert not np.isnan(given).any() and 0.7 < near < 0.8, near
+
+
 def test_on_a_machine_without_gpu_the_gpu_target_says_so() -> None:
     if gpu_status().available:
         assert verify(TRANSPOSE, PROBLEM, target="gpu").passed
