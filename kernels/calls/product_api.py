@@ -342,8 +342,7 @@ def _compute(product: Product, given: Mapping[str, View], alpha: Any, beta: Any)
             numbers["c"] = numpy.broadcast_to(numbers["c"], product.shape).reshape(shape)
         numbers |= {x: numbers[x].reshape(-1) for x in ("bias", *product.scales) if x in numbers}
         if product.integers:
-            exact = _integers(product, total, numbers, int(alpha), int(beta))
-            bits = exact.astype("i4").view("u4")
+            bits = _integers(product, total, numbers, int(alpha), int(beta))
         else:
             scaled = numbers | {"alpha": float(alpha), "beta": float(beta)}
             exact, _ = product.epilogue.definition(total, 0.0, scaled, 0.0)
@@ -363,23 +362,18 @@ def _numbers(v: View) -> Any:
 
 
 def _integers(product: Product, total: Any, numbers: Mapping[str, Any], alpha: int, beta: int) -> Any:
-    """The epilogue of integer sums, exact modulo 2^32; sums themselves are exact in float64."""
+    """The bits of the epilogue of integer sums, modulo 2^32; sums themselves are exact in float64."""
 
-    def wrapped(x: Any) -> Any:
-        return x.astype("i8").astype("i4").astype("i8")
+    def wrapped(x: Any, factor: int = 1) -> Any:
+        return (x.astype("i8") * (factor % (1 << 32))).astype("u4")
 
-    def factor(x: int) -> int:
-        return (x + (1 << 31)) % (1 << 32) - (1 << 31)
-
-    value = wrapped(total) * factor(alpha)
+    value = wrapped(total, alpha)
     if "c" in numbers:
-        value = wrapped(value) + wrapped(numbers["c"]) * factor(beta)
+        value += wrapped(numbers["c"], beta)
     if "bias" in numbers:
-        bias = numbers["bias"] if product.along == "n" else numbers["bias"][:, None]
-        value = wrapped(value) + wrapped(bias)
-    value = wrapped(value)
+        value += wrapped(numbers["bias"] if product.along == "n" else numbers["bias"][:, None])
     for f in product.epilogue.functions:
-        value = wrapped(f.meaning(value))
+        value = wrapped(f.meaning(value.view("i4").astype("i8")))
     return value
 
 
