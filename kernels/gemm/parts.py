@@ -53,7 +53,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import groupby
 from math import gcd
 
 from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
@@ -176,41 +175,6 @@ def added(k: KernelBuilder, p: GemmProblem, vec: int, count: Expr, place: Callab
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class WorkUnit:
-    """The work of a block at a time: `steps` steps of k of a tile, from the `first` one on.
-
-    `slot` is where its sums go; None where they are the whole tile, which goes to D.
-    """
-
-    tile: int
-    first: int
-    steps: int
-    slot: int | None
-
-
-def work_units(tiles: int, steps: int, blocks: int) -> tuple[tuple[WorkUnit, ...], ...]:
-    """Return the units of each block, in order, by "streamk": the line of steps is written out and cut.
-
-    >>> for mine in work_units(9, 6, 4)[:2]:
-    ...     print(*((x.tile, x.first, x.steps, x.slot) for x in mine))
-    (0, 0, 6, None) (4, 0, 6, None) (8, 0, 2, 0)
-    (1, 0, 6, None) (5, 0, 6, None) (8, 2, 2, 1)
-    """
-    waves = tiles // blocks
-    line = [(tile, step) for tile in range(waves * blocks, tiles) for step in range(steps)]
-    share = -(-len(line) // blocks)
-    found = []
-    for block in range(blocks):
-        mine = [WorkUnit(wave * blocks + block, 0, steps, None) for wave in range(waves)]
-        for tile, part in groupby(line[block * share : (block + 1) * share], lambda x: x[0]):
-            some = [step for _, step in part]
-            slot = None if len(some) == steps else tile - waves * blocks + block
-            mine.append(WorkUnit(tile, some[0], len(some), slot))
-        found.append(tuple(mine))
-    return tuple(found)
-
-
 def share_of(tiles: int, steps: int, blocks: int) -> int:
     """Steps of the line that a block has at most.
 
@@ -306,7 +270,7 @@ def each_unit(
     first: Operand = 0,
     every: int = 1,
 ) -> Iterator[Work]:
-    """The loop over a block's units: of "streamk" the closed form of `work_units`, else whole tiles.  Where
+    """The loop over a block's units: of "streamk" in closed form, else whole tiles.  Where
     warpgroups take turns, those for one of them: `every` so many, from the `first` on.
 
     >>> k = KernelBuilder("loop", threads=32)

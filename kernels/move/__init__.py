@@ -21,7 +21,6 @@ from layoutalg.kernels.move.matrix import build_transpose
 from layoutalg.kernels.move.matrix_plan import CopyConfig, TransposeConfig, copy_configs, transpose_configs
 from layoutalg.kernels.move.partition import MOVED
 from layoutalg.kernels.move.permute import build as build_permute
-from layoutalg.kernels.move.plan import best as best_permute
 from layoutalg.kernels.move.plan import configs as permute_configs
 from layoutalg.kernels.move.problem import (
     WIDTHS_BYTES,

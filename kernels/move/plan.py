@@ -129,16 +129,6 @@ def configs(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> tuple[PermuteConfig, .
     return tuple(dict.fromkeys(_candidates(x, arch)))
 
 
-def best(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> PermuteConfig:
-    """The first of `configs`.
-
-    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
-    >>> best(normalise(permute_problem((64, 64, 3), (2, 0, 1), "f32"))).way
-    'staged'
-    """
-    return configs(x, arch)[0]
-
-
 def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
     sms = machine_of(arch).sms
     if _rows_stay_whole(x):
@@ -305,7 +295,7 @@ def clock_of(x: Moves, c: PermuteConfig, arch: str | Arch) -> Clock:
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
-    >>> 28 < clock_of(x, best(x), "sm_90")(machine_of("sm_90")).us < 38
+    >>> 28 < clock_of(x, configs(x)[0], "sm_90")(machine_of("sm_90")).us < 38
     True
     """
     stage = Stage(x, c)

@@ -78,9 +78,7 @@ def test_a_case_has_what_is_predicted_and_what_is_counted(name: str, profiler: P
     assert predicted[sweep.PREDICTED + "sectors stored"] == stored > 0
     asked = profiler(text_of({"sectors stored": 40, "sectors loaded": 1000}, {"sectors stored": 2}))
     (took,), counters = sweep.by_counters(job, tuning.jobs.build(job))
-    counted = {
-        x.removeprefix(sweep.COUNTED): n for x, n in counters.items() if x.startswith(sweep.COUNTED)
-    }
+    counted = {x.removeprefix(sweep.COUNTED): n for x, n in counters.items() if x.startswith(sweep.COUNTED)}
     assert took > 0 and predicted.items() <= counters.items()
     assert counted == {"sectors stored": 42, "sectors loaded": 1000}, "what is not counted is not 0"
     (words,) = map(json.loads, asked.read_text().splitlines())
