@@ -8,7 +8,6 @@ import numpy
 from layoutalg.codegen.gpu import prepare, to_cuda
 from layoutalg.codegen.sim import simulate
 from layoutalg.kernels import find_family, verify
-from layoutalg.kernels.matrix import arguments
 
 # The best configuration of a transpose for one problem, as a tile program and as CUDA text.
 family = find_family("transpose")
@@ -22,7 +21,7 @@ assert f"{kernel.name}(" in source
 # Run it on the CPU, thread by thread.
 src = numpy.arange(100 * 72, dtype=numpy.uint32)
 dst = numpy.zeros(72 * 100, dtype=numpy.uint32)
-run = simulate(kernel, arguments(problem, src, dst))
+run = simulate(kernel, {"m": 100, "n": 72, "lds": 72, "ldd": 100, "src": src, "dst": dst})
 print(f"simulated {run.blocks} blocks")
 assert (dst.reshape(72, 100) == src.reshape(100, 72).T).all()
 

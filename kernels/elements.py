@@ -21,6 +21,9 @@ CARRIER: Mapping[int, str] = MappingProxyType(
 )
 """NumPy types that carry elements of a width in bytes; they are moved, never computed with."""
 
+TORCH_CARRIER = MappingProxyType({1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"})
+"""PyTorch's types that carry them."""
+
 ELEMENT = MappingProxyType(
     {
         "float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64", "int8": "s8", "uint8": "u8",

@@ -51,16 +51,15 @@ class Family:
     """A family of kernels: each field is data or a function, see the module's text.
 
     `asks` are the arguments of `problem` that the command has options for, with their defaults, NEEDED for a
-    required one.  `shared` makes the launches by kernels that neighbouring problems share, and `called` those
-    of a call on arrays, by kernels that as many problems as possible share, where the family has such; `way`
-    is a short name of the way a configuration works; `written` selects the configurations among which
-    `layoutalg generate` writes the best.  `scalars` are the numbers of a call that is timed or counted,
-    `words` those of a configuration's launch that depend on the buffers too; `memory` are the bytes that
-    memory is predicted to read and to write for a configuration, None without a prediction.  `further` are
-    configurations behind those of `candidates`, best first, that a search of measured times may try and a
-    lock file may name; a problem that is planned without either never makes them.  `clock` is that
-    of a problem's configuration, by its accesses where a family has no other; of one that needs numbers
-    beside those of a board's file they are those of `board`.
+    required one.  `called` makes the launches of a call on arrays, by kernels that as many problems as
+    possible share, where the family has such; `way` is a short name of the way a configuration works;
+    `written` selects the configurations among which `layoutalg generate` writes the best.  `scalars` are the
+    numbers of a call that is timed or counted, `words` those of a configuration's launch that depend on the
+    buffers too; `memory` are the bytes that memory is predicted to read and to write for a configuration,
+    None without a prediction.  `further` are configurations behind those of `candidates`, best first, that a
+    search of measured times may try and a lock file may name; a problem that is planned without either never
+    makes them.  `clock` is that of a problem's configuration, by its accesses where a family has no other; of
+    one that needs numbers beside those of a board's file they are those of `board`.
     """
 
     name: str
@@ -69,7 +68,6 @@ class Family:
     candidates: Callable[[Any, str | Arch], Iterable[Candidate]]
     launches: Callable[[Any, Any, str | Arch], LaunchSequence]
     asks: Mapping[str, Any]
-    shared: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
     called: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
     way: Callable[[Any], str] = lambda config: ""
     written: Callable[[Any], bool] = lambda config: True
@@ -124,7 +122,7 @@ class Family:
 
     def call_launches(self, problem: Any, config: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
         """The launches that a call on arrays makes."""
-        return (self.called or self.shared or self.launches)(problem, config, arch)
+        return (self.called or self.launches)(problem, config, arch)
 
     def numbers(
         self, problem: Any, config: Any, given: Mapping[str, int] = MappingProxyType({})

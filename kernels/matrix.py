@@ -14,7 +14,7 @@ from typing import Any
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ShapeError, UnsupportedError
-from layoutalg.kernels.elements import CARRIER
+from layoutalg.kernels.modes import strided
 
 VECTOR_BYTES = 16
 """The widest access of a lane."""
@@ -116,19 +116,6 @@ def vector_elems(leading: int, element_bytes: int) -> int:
     return gcd(leading, VECTOR_BYTES // element_bytes)
 
 
-def strided(buffer: Any, rows: int, columns: int, leading: int) -> Any:
-    """The rows x columns matrix inside a flat buffer with a leading dimension, as a NumPy view.
-
-    >>> import numpy
-    >>> strided(numpy.arange(6), 2, 2, 4).tolist()
-    [[0, 1], [4, 5]]
-    """
-    import numpy
-
-    step = buffer.itemsize
-    return numpy.lib.stride_tricks.as_strided(buffer, (rows, columns), (leading * step, step))
-
-
 def reference(problem: MatrixProblem, src: Any, old: Any) -> Any:
     """The destination buffer that results, by definition: `old` with the matrix written into it.
 
@@ -138,31 +125,6 @@ def reference(problem: MatrixProblem, src: Any, old: Any) -> Any:
     """
     result = old.copy()
     rows, columns = problem.target_shape
-    matrix = strided(src, problem.m, problem.n, problem.lds)
-    strided(result, rows, columns, problem.ldd)[...] = matrix.T if problem.turned else matrix
+    matrix = strided(src, (problem.m, problem.n), (problem.lds, 1))
+    strided(result, (rows, columns), (problem.ldd, 1))[...] = matrix.T if problem.turned else matrix
     return result
-
-
-def buffers(problem: MatrixProblem, seed: int) -> tuple[Any, Any]:
-    """A random source and a random old destination, as flat arrays that carry the elements' bits.
-
-    >>> [len(a) for a in buffers(matrix_problem(3, 5, "f16", turned=True), 0)]
-    [15, 15]
-    """
-    import numpy
-
-    rng, width = numpy.random.default_rng(seed), problem.element_bytes
-
-    def draw(elems: int) -> Any:
-        return rng.integers(0, 256, elems * width, dtype=numpy.uint8).view(CARRIER[width])
-
-    return draw(problem.source_elems), draw(problem.target_elems)
-
-
-def arguments(problem: MatrixProblem, src: Any, dst: Any) -> dict[str, Any]:
-    """The launch arguments of a matrix kernel by name.
-
-    >>> arguments(matrix_problem(3, 5, "f16", turned=True), None, None)["ldd"]
-    3
-    """
-    return {"m": problem.m, "n": problem.n, "lds": problem.lds, "ldd": problem.ldd, "src": src, "dst": dst}

@@ -86,16 +86,22 @@ def check_written(what: str, shape: Sequence[int], strides: Sequence[int]) -> No
     written = [(n, abs(d)) for n, d in zip(shape, strides, strict=True) if n != 1]
     if not written or any(n == 0 for n, _ in written):
         return
-    target = Layout(tuple(n for n, _ in written), tuple(d for _, d in written))
-    clash = find_collision(target)
-    if clash is not None:
-        raise NotInjectiveError(
-            f"the destination {target} of {what} has one place for two coordinates, {clash[0]} and "
-            f"{clash[1]}",
-            layout=target,
-            a=clash[0],
-            b=clash[1],
-        )
+    target = Layout(*zip(*written, strict=True))
+    if clash := find_collision(target):
+        said = f"the destination {target}{what and f' of {what}'} has one place for two coordinates, "
+        raise NotInjectiveError(f"{said}{clash[0]} and {clash[1]}", layout=target, a=clash[0], b=clash[1])
+
+
+def strided(buffer: Any, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Any:
+    """A tensor inside a flat buffer, as a NumPy view.
+
+    >>> import numpy
+    >>> strided(numpy.arange(6), (2, 2), (-3, 2), 3).tolist()
+    [[3, 5], [0, 2]]
+    """
+    from numpy.lib.stride_tricks import as_strided
+
+    return as_strided(buffer[offset:], shape, tuple(d * buffer.itemsize for d in strides))
 
 
 def normal_form(modes: Iterable[StridedMode], lead: int = 0) -> tuple[StridedMode, ...]:

@@ -22,11 +22,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from math import prod
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from layoutalg.answers import fields_of
 from layoutalg.arch import SWIZZLE_MODES, Arch, TensorMap
@@ -60,9 +60,6 @@ MOST_BLOCKS = 16
 LOADED_PLANS = 1024
 """The most problems whose kernels stay loaded; the least recently used leave."""
 
-Scalars: TypeAlias = "tuple[tuple[str, int], ...]"
-"""Values of a call by name, beside those of its problem."""
-
 
 @dataclass(frozen=True, eq=False)
 class GpuPlan:
@@ -89,7 +86,7 @@ def plan_on_gpu(family: str, p: Any, device: int | None) -> GpuPlan:
     ...     plan = plan_on_gpu("max", FAMILIES["max"].problem((8, 64), 1, "f16"), 0)
     """
     gpu = require_gpu()
-    question = family, p, gpu.arch, cache_folder(), (), gpu.name
+    question = family, p, gpu.arch, cache_folder(), gpu.name
     ready, most, apart = ready_sequence(*question), 0, False
     while True:
         try:
@@ -119,7 +116,6 @@ def ready_sequence(
     p: Any,
     arch: str,
     folder: Path | None,
-    scalars: Scalars = (),
     gpu: str = "",
     most_blocks: int = 0,
     *,
@@ -141,12 +137,11 @@ def ready_sequence(
     >>> first == second
     True
     """
-    limits = {"most_blocks": most_blocks, "apart": int(apart)}
-    limit = tuple((name, n) for name, n in limits.items() if n)
-    lock = None if limit else current_lock()
+    limits = (most_blocks, apart) if most_blocks or apart else ()
+    lock = None if limits else current_lock()
     locked = None if lock is None else lock.entry(family, p, arch, gpu)
     chip = chip_of(arch, gpu)
-    key = None if folder is None else plan_key(family, p, arch, (*scalars, *limit), locked, chip)
+    key = None if folder is None else plan_key(family, p, arch, limits, locked, chip)
     entry = None if folder is None or key is None else fetch_entry(folder, key)
     stored = None if entry is None else _unpacked(*entry)
     if stored is not None:
@@ -158,7 +153,7 @@ def ready_sequence(
         compiled = compile_sequence(sequence, arch)
     else:
         compiled = replace(_compiled(_Made(sequence.kernels), arch), sequence=sequence)
-    ready = compiled.ready(dict(scalars))
+    ready = compiled.ready()
     if folder is not None and key is not None:
         offer_entry(folder, key, *_packed(ready))
     return ready
@@ -198,7 +193,7 @@ def _compiled(made: _Made, arch: str) -> CompiledSequence:
 
 
 def plan_key(
-    family: str, p: Any, arch: str, scalars: Scalars = (), locked: Locked | None = None,
+    family: str, p: Any, arch: str, limits: Sequence[object] = (), locked: Locked | None = None,
     chip: str | Arch = "",
 ) -> str | None:  # fmt: skip
     """The name of a problem's entry: 64 hex digits of all that its kernels depend on; None if it is not data.
@@ -208,7 +203,7 @@ def plan_key(
     (False, 64)
     """
     try:
-        question = [family, data_of(p), data_of(scalars)]
+        question = [family, data_of(p), data_of(limits)]
     except NotDataError:
         return None
     numbers = json.dumps(fields_of(machine_of(chip or arch)))

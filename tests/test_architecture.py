@@ -283,7 +283,7 @@ def test_only_its_own_room_asks_for_the_type_of_a_configuration() -> None:
         for node in _told_apart(module)
     ]
     assert not found, found
-    assert list(_told_apart("layoutalg.kernels.ladder.gemm"))
+    assert list(_told_apart("layoutalg.kernels.ladder.step"))
 
 
 def _told_apart(module: str) -> Iterator[ast.Call]:

@@ -14,9 +14,8 @@ from layoutalg.codegen.gpu import version
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import find_family
-from layoutalg.kernels.ladder.gemm import predict_steps
-from layoutalg.kernels.ladder.sm90 import work
-from layoutalg.kernels.ladder.step import Step, held
+from layoutalg.kernels.ladder.counters import work
+from layoutalg.kernels.ladder.step import Step, held, predict_steps
 from tests.bench import bench_kernels
 from tests.bench.kernel_images import Pair
 from tests.frozen import kernel_adapter

@@ -27,7 +27,7 @@ from layoutalg.errors import (
     UnsupportedError,
 )
 from layoutalg.kernels import FAMILIES, plan_cache
-from layoutalg.kernels.calls import repeated
+from layoutalg.kernels.calls import operation
 from layoutalg.kernels.gemm import BatchMode, GemmProblem, gemm_problem
 from layoutalg.kernels.rowwise import cross_entropy_problem, norm_problem, room
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
@@ -321,7 +321,7 @@ def test_options_that_are_no_values_are_worked_out_each_time(driver: Driver) -> 
     with pytest.raises(ShapeError, match="not a permutation"):  # nothing is left of it
         ops.permute(X, order)
     assert ops.permute(X, [1, 0]).shape == (96, 64)
-    assert len(repeated.CALLS) == 0
+    assert len(operation.CALLS) == 0
 
 
 def test_gradients_and_lazy_values_are_refused_at_every_call(
@@ -365,9 +365,9 @@ def test_results_come_from_the_allocator_of_compiled_code_where_it_is_the_device
     ops.softmax(x)
     assert ops.softmax(x).address == 0xA0000
     assert asked == [((1,), (1,), x.dtype), ((6, 40), (40, 1), x.dtype)]
-    repeated.forget()
+    operation.forget()
     monkeypatch.setattr(Tensor, "device", property(lambda self: object()), raising=True)
-    assert repeated._allocator(torch, x.dtype, "another") is None
+    assert operation._allocator(torch, x.dtype, "another") is None
 
 
 def test_memory_that_is_out_or_lies_elsewhere_goes_the_long_way(
@@ -405,7 +405,7 @@ def test_scratch_memory_that_does_not_fit_is_refused_in_bytes(
         assert type(refused.value.__cause__).__name__ in ("OutOfMemory", "MemoryError")
         assert len(driver.launched) == before
         ops.softmax(x, out=x)
-        assert len(repeated.CALLS) == 1
+        assert len(operation.CALLS) == 1
 
 
 def test_threads_share_what_is_known(driver: Driver) -> None:
@@ -428,10 +428,10 @@ def test_threads_share_what_is_known(driver: Driver) -> None:
 
 
 def test_the_oldest_calls_leave(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeated, "LOADED_PLANS", 2)
+    monkeypatch.setattr(operation, "LOADED_PLANS", 2)
     for eps in (0.5, 0.25, 2.0, 0.5):
         ops.rms_norm(X, eps=eps)
-        assert len(repeated.CALLS) <= 2
+        assert len(operation.CALLS) <= 2
     assert len(driver.loaded) == 3  # whose kernels stay with their plans
 
 
@@ -572,7 +572,7 @@ def test_the_cache_on_disk_is_asked_by_the_problem(
     for _ in range(2):
         ops.softmax(Array(0x4000, (6, 40)))
         ops.transpose(Array(0x4000, (6, 40)))
-        repeated.forget()
+        operation.forget()
         plan_cache.plan_on_gpu.cache_clear()
         monkeypatch.setattr(plan_cache, "compile_sequence", None)  # nothing is planned any more
     assert driver.loaded[:2] == driver.loaded[2:]

@@ -8,8 +8,8 @@
     product_plan    checks of the arrays of a product, and the problem that a kernel computes
     grouped_api     grouped_matmul, plan_grouped_matmul: groups of rows, each with its own matrix
     product_choice  the kernels that can compute a product, also on padded copies
-    operation       Operation: the record of each, by which calls are worked out; preparing: prepare, by name
-    repeated        a cache of launches, keyed by the arrays' types, shapes and strides
+    operation       Operation: the record of each, by which calls are worked out; preparing: prepare, by name;
+                    and a cache of launches, keyed by the arrays' types, shapes and strides
 
 A call is planned once; its launches are cached.
 """

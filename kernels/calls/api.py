@@ -25,14 +25,12 @@ from typing import Any, SupportsIndex
 
 from layoutalg.codegen.instr import converted
 from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError, UnsupportedError, shown
-from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, ints_of
+from layoutalg.kernels import move
+from layoutalg.kernels.calls.arrays import KEPT_FORMS, UNIT_BYTES, Form, View, in_elements, ints_of
 from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
 from layoutalg.kernels.elements import ELEMENT, kind_of
-from layoutalg.kernels.move import PermuteProblem, move_problem, permute_problem, reference, relayout_problem
 from layoutalg.kernels.plan_cache import LOADED_PLANS
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
-
-_DTYPE = {1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"}
 
 
 def permute(
@@ -107,11 +105,11 @@ def _permuted(
         return nothing
     kinds = [ELEMENT[v.form.kind] for v in (source, target) if form.kind != target.form.kind]
 
-    def problem(starts: Mapping[str, int] | None) -> PermuteProblem:
+    def problem(starts: Mapping[str, int] | None) -> move.PermuteProblem:
         if starts is not None:
             return permute_of(form, order, target.form, starts["x"], starts["out"])
-        element, result = kinds or (_DTYPE[form.itemsize], None)
-        return permute_problem(form.shape, order, element, result=result)
+        element, result = kinds or (move.MOVED[form.itemsize], None)
+        return move.permute_problem(form.shape, order, element, result=result)
 
     def define() -> None:
         data = words_in(source)
@@ -130,7 +128,7 @@ def _laid_out(call: Call, src: AnyLayout, dst: AnyLayout, dtype: Any) -> Callabl
             raise ArgumentTypeError(f"{name} is {shown(layout)}: a layout is needed")
     form = call.first.form
     kind = _kind(form.kind, dtype)
-    element, result = _DTYPE[form.itemsize], None
+    element, result = move.MOVED[form.itemsize], None
     if kind != form.kind:
         element, result = ELEMENT[form.kind], ELEMENT[kind]
     out = call.views.get("out")
@@ -148,7 +146,7 @@ def _laid_out(call: Call, src: AnyLayout, dst: AnyLayout, dtype: Any) -> Callabl
                 required_bytes=required,
             )
 
-    def problem(starts: Mapping[str, int] | None) -> PermuteProblem:
+    def problem(starts: Mapping[str, int] | None) -> move.PermuteProblem:
         """The moves in buffers that start so many bytes earlier; of sides that are moved, no swizzles."""
         if starts is None or form.device is None:
             return p
@@ -163,7 +161,7 @@ def _laid_out(call: Call, src: AnyLayout, dst: AnyLayout, dtype: Any) -> Callabl
 
     def define() -> None:
         of, to = (words_in(v).reshape(-1) for v in (source, target))
-        to[...] = reference(p, of, to)
+        to[...] = move.reference(p, of, to)
 
     return call.planned("permute", problem, define, zeros=True)
 
@@ -210,56 +208,28 @@ def _kind(kind: str, dtype: Any) -> str:
 
 
 def problem_of(
-    shape: tuple[int, ...],
-    itemsize: int,
-    src: tuple[int, ...],
-    dst: tuple[int, ...],
-    src_at: int,
-    dst_at: int,
-) -> PermuteProblem:
+    shape: tuple[int, ...], itemsize: int, src: tuple[int, ...], dst: tuple[int, ...],
+    src_at: int, dst_at: int,
+) -> move.PermuteProblem:  # fmt: skip
     """dst[i] = src[i] with strides and starts in bytes, in the widest pieces that all of them allow.
 
     >>> print(problem_of((4, 6), 4, (4, 16), (24, 4), 6, 0))
     permute (4,6,2) u16, src (2,8,1) -> dst (12,2,1) at 3 -> 0
     """
-    unit = gcd(itemsize, src_at, dst_at)
-    for n, s, d in zip(shape, src, dst, strict=True):
-        unit = gcd(unit, s, d) if n > 1 else unit
-    of, to = (
-        (*(d // unit if n > 1 else 0 for n, d in zip(shape, strides, strict=True)), 1)
-        for strides in (src, dst)
+    unit = gcd(itemsize, src_at, dst_at, *(d for side in (src, dst) for d in in_elements(shape, side, 1)))
+    of, to = ((*in_elements(shape, side, unit), 1) for side in (src, dst))
+    return move.move_problem(
+        (*shape, itemsize // unit), move.MOVED[unit], of, to, src_at // unit, dst_at // unit
     )
-    pieces = itemsize // unit
-    return move_problem((*shape, pieces), _DTYPE[unit], of, to, src_at // unit, dst_at // unit)
 
 
-_relayout = functools.lru_cache(LOADED_PLANS)(relayout_problem)
-
-
-def _cast_problem(
-    shape: tuple[int, ...], of: Form, src: tuple[int, ...], to: Form, src_at: int, dst_at: int
-) -> PermuteProblem:
-    """The same as `problem_of` for elements that are converted.  Raises AlignmentError where one is cut."""
-    sides = []
-    for name, form, strides, at in (("x", of, src, src_at), ("out", to, to.strides, dst_at)):
-        width = form.itemsize
-        for offset in (at, *(d for n, d in zip(shape, strides, strict=True) if n > 1)):
-            if offset % width:
-                raise AlignmentError(
-                    f"{name} has an offset or a stride of {offset} bytes: elements of {form.kind} are "
-                    f"converted at multiples of {width}",
-                    offset=offset,
-                    required_bytes=width,
-                )
-        sides.append(tuple(d // width if n > 1 else 0 for n, d in zip(shape, strides, strict=True)))
-    offsets = src_at // of.itemsize, dst_at // to.itemsize
-    return move_problem(shape, ELEMENT[of.kind], sides[0], sides[1], *offsets, result=ELEMENT[to.kind])
+_relayout = functools.lru_cache(LOADED_PLANS)(move.relayout_problem)
 
 
 @functools.lru_cache(KEPT_FORMS)
 def permute_of(
     src: Form, order: tuple[int, ...], dst: Form, src_at: int, dst_at: int
-) -> PermuteProblem:  # fmt: skip
+) -> move.PermuteProblem:  # fmt: skip
     """The permutation between two forms of array, which start at bytes of 16-byte units.
 
     >>> from layoutalg.kernels.calls.arrays import form_of
@@ -267,7 +237,18 @@ def permute_of(
     >>> print(permute_of(f, (1, 0), g, 4, 0))
     permute (3,2,1) u32, src (1,3,1) -> dst (2,1,1) at 1 -> 0
     """
-    strides = tuple(src.strides[a] for a in order)
-    if src.kind != dst.kind:
-        return _cast_problem(dst.shape, src, strides, dst, src_at, dst_at)
-    return problem_of(dst.shape, src.itemsize, strides, dst.strides, src_at, dst_at)
+    strides, shape = tuple(src.strides[a] for a in order), dst.shape
+    if src.kind == dst.kind:
+        return problem_of(shape, src.itemsize, strides, dst.strides, src_at, dst_at)
+    for name, form, steps, at in (("x", src, strides, src_at), ("out", dst, dst.strides, dst_at)):
+        for offset in (at, *in_elements(shape, steps, 1)):
+            if offset % form.itemsize:
+                raise AlignmentError(
+                    f"{name} has an offset or a stride of {offset} bytes: elements of {form.kind} are "
+                    f"converted at multiples of {form.itemsize}",
+                    offset=offset,
+                    required_bytes=form.itemsize,
+                )
+    of, to = in_elements(shape, strides, src.itemsize), in_elements(shape, dst.strides, dst.itemsize)
+    starts = src_at // src.itemsize, dst_at // dst.itemsize
+    return move.move_problem(shape, ELEMENT[src.kind], of, to, *starts, result=ELEMENT[dst.kind])

@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 from layoutalg.codegen.gpu import device_array, device_empty, device_view, on_device
 from layoutalg.decide import find_overlap
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnsupportedError, shown
+from layoutalg.kernels.elements import TORCH_CARRIER
 from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.move import WIDTHS_BYTES
 from layoutalg.layout import ComposedLayout, Layout, Swizzle
@@ -283,6 +284,26 @@ def ints_of(axes: Any, needed: str) -> tuple[int, ...]:
     return numbers
 
 
+def in_elements(shape: tuple[int, ...], strides: tuple[int, ...], width: int) -> tuple[int, ...]:
+    """Strides in units of so many bytes, 0 along modes of one element.
+
+    >>> in_elements((2, 1, 3), (12, 7, 4), 4)
+    (3, 0, 1)
+    """
+    return tuple(d // width if n > 1 else 0 for n, d in zip(shape, strides, strict=True))
+
+
+def flag(name: str, value: Any) -> bool:
+    """An option that is True or False.  Raises ArgumentTypeError for another value.
+
+    >>> flag("copy", True)
+    True
+    """
+    if value is not True and value is not False:
+        raise ArgumentTypeError(f"{name} is {shown(value)}: True or False is needed")
+    return bool(value)
+
+
 def check_fellows(x: View, other: View, name: str = "out", first: str = "x") -> None:
     """Raise ArgumentTypeError unless two arrays are of one library and on one device.
 
@@ -305,17 +326,14 @@ def in_simulator(simulate: object, *views: View) -> bool:
     >>> in_simulator(False), in_simulator(True, view(numpy.zeros(3)))
     (False, True)
     """
-    if simulate is False:
-        return False
-    if simulate is not True:
-        raise ArgumentTypeError(f"simulate is {shown(simulate)}: True or False is needed")
-    for v in views:
+    chosen = flag("simulate", simulate)
+    for v in views if chosen else ():
         if v.form.device is not None:
             raise ArgumentTypeError(
                 f"an array is {_place(v)}, where its kernels run: simulate=True is for arrays on the CPU"
             )
         Most.ONE_BY_ONE.guard(v.form.elems, "elements of an array that is simulated")
-    return True
+    return chosen
 
 
 def fill(v: View, value: float) -> None:
@@ -424,9 +442,6 @@ def _resolved(x: Any) -> Any:
     return numpy.from_dlpack(x) if kind == _DLPACK_CPU else device_view(x)
 
 
-_SAME_WIDTH = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
-
-
 def _of_tensor(x: Any, torch: ModuleType) -> View:
     """A PyTorch tensor as memory."""
     if x.layout is not torch.strided or x.is_quantized or x.is_conj() or x.is_neg():
@@ -436,7 +451,7 @@ def _of_tensor(x: Any, torch: ModuleType) -> View:
     form = _tensor_form(x.device, x.dtype, x.shape, x.stride())
     host = None
     if form.device is None:
-        host = x.detach().view(getattr(torch, _SAME_WIDTH[form.itemsize])).numpy()
+        host = x.detach().view(getattr(torch, TORCH_CARRIER[form.itemsize])).numpy()
     return View(x, x.data_ptr(), form, host)
 
 

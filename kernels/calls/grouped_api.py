@@ -25,26 +25,17 @@ from math import inf
 from operator import index
 from typing import Any, NamedTuple, SupportsIndex
 
-from layoutalg.arch import DEFAULT_ARCH, find_arch
-from layoutalg.codegen.gpu import gpu_status
+from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.codegen.program import printed_sequence
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ShapeError, UnsupportedError, shown
+from layoutalg.kernels import gemm
 from layoutalg.kernels.calls.arrays import KEPT_FORMS, Form, View, in_simulator, launching
 from layoutalg.kernels.calls.operation import Call, Operation, nothing, words_in
-from layoutalg.kernels.calls.product_api import MATMUL, asked_of, dense_copy, starts_of
+from layoutalg.kernels.calls.product_api import MATMUL, asked_of, dense_copy, planned_for, starts_of
 from layoutalg.kernels.calls.product_plan import MOST_STEP, Product, plan_of
 from layoutalg.kernels.elements import whole_units
-from layoutalg.kernels.gemm import (
-    MOST_TOGETHER,
-    GemmProblem,
-    Sm90Config,
-    expected_family,
-    group_words,
-    grouped,
-    scalar_words,
-)
 from layoutalg.kernels.plan_cache import gpu_arch, plan_on_gpu
 from layoutalg.kernels.registry import FAMILIES
 from layoutalg.kernels.tuning import choose
@@ -68,8 +59,8 @@ class GroupedPlan:
 
     arch: str
     groups: int
-    problem: GemmProblem | None
-    config: Sm90Config | None
+    problem: gemm.GemmProblem | None
+    config: gemm.Sm90Config | None
     ns: float
     reason: str
     asked: str = DEFAULT_ARCH
@@ -86,7 +77,7 @@ class GroupedPlan:
     @property
     def launches(self) -> int:
         """Launches for any sizes, or where each group is a `matmul`, those of groups that have rows."""
-        return self.groups if self.problem is None else -(-self.groups // MOST_TOGETHER)
+        return self.groups if self.problem is None else -(-self.groups // gemm.MOST_TOGETHER)
 
     def __str__(self) -> str:
         if self.problem is None:
@@ -165,12 +156,8 @@ def plan_grouped_matmul(
     """
     given = Call(GROUPED_MATMUL, (), (a, b, out)).views
     product = _product(given, activation, out_dtype, copy)
-    if product.empty or not product.k:
-        shapes = " and ".join(str(given[x].form.shape) for x in "ab")
-        raise ShapeError(f"a product of {shapes} has no elements to add up: no kernel is launched")
-    name = arch or gpu_status().arch or DEFAULT_ARCH
-    plan = _plan(product, given["b"].form, starts_of(given), find_arch(name).name)
-    return replace(plan, asked=name)
+    name, chip = planned_for(product, given, arch)
+    return replace(_plan(product, given["b"].form, starts_of(given), chip), asked=name)
 
 
 def _rows(size: object) -> int:
@@ -235,11 +222,11 @@ def _plan(product: Product, b: Form, starts: tuple[tuple[str, int], ...], arch: 
     except LayoutAlgError as error:
         return GroupedPlan(arch, b.shape[0], None, None, inf, str(error))
     config, _ = choose(FAMILIES[FAMILY], _parts(p)[0].p, arch)
-    ns = sum(expected_family(part.p, arch)[0] for part in _parts(p))
+    ns = sum(gemm.expected_family(part.p, arch)[0] for part in _parts(p))
     return GroupedPlan(arch, b.shape[0], p, config, ns, "")
 
 
-def _problem(product: Product, b: Form, starts: tuple[tuple[str, int], ...]) -> GemmProblem:
+def _problem(product: Product, b: Form, starts: tuple[tuple[str, int], ...]) -> gemm.GemmProblem:
     """The problem of one launch.  Raises where arrays do not lie so that there is one."""
     if b.shape[0] == 1:
         raise UnsupportedError("one group is a product")
@@ -251,39 +238,39 @@ def _problem(product: Product, b: Form, starts: tuple[tuple[str, int], ...]) -> 
         raise UnsupportedError(f"matrices of b are {b.strides[0]} bytes apart, which cuts elements")
     if step > MOST_STEP:
         raise UnsupportedError(f"matrices of b are {step} elements apart: {MOST_STEP} at most in one launch")
-    return grouped(plan.p, b.shape[0], step)
+    return gemm.grouped(plan.p, b.shape[0], step)
 
 
 class _Part(NamedTuple):
     """Groups of one launch: the number of the first, and the problem of A and D whole."""
 
     first: int
-    p: GemmProblem
+    p: gemm.GemmProblem
 
     @property
     def offset(self) -> int:
         """Bytes from b's start to the first of the groups' matrices."""
         return self.first * self.p.batch[0].b * self.p.operand.nbytes
 
-    def words(self, rows: Sequence[int], config: Sm90Config) -> dict[str, int]:
+    def words(self, rows: Sequence[int], config: gemm.Sm90Config) -> dict[str, int]:
         """The words of a configuration's launch, from the numbers of rows of all groups."""
         own = rows[self.first : self.first + self.p.products]
         high = config.tile_m * config.cluster_m
-        return group_words(own, high, sum(rows[: self.first])) | scalar_words(self.p, "alpha", 1)
+        return gemm.group_words(own, high, sum(rows[: self.first])) | gemm.scalar_words(self.p, "alpha", 1)
 
 
 @functools.lru_cache(KEPT_FORMS)
-def _parts(p: GemmProblem) -> tuple[_Part, ...]:
+def _parts(p: gemm.GemmProblem) -> tuple[_Part, ...]:
     """The launches of a problem."""
     parts = []
-    for first in range(0, p.products, MOST_TOGETHER):
-        extent = min(MOST_TOGETHER, p.products - first)
+    for first in range(0, p.products, gemm.MOST_TOGETHER):
+        extent = min(gemm.MOST_TOGETHER, p.products - first)
         parts.append(_Part(first, replace(p, batch=(replace(p.batch[0], extent=extent),))))
     return tuple(parts)
 
 
 @functools.lru_cache(KEPT_FORMS)
-def _check_fits(p: GemmProblem, arch: str) -> None:
+def _check_fits(p: gemm.GemmProblem, arch: str) -> None:
     """Raise why the first configuration does not fit where none does."""
     best = next(iter(FAMILIES[FAMILY].candidates(p, arch)))
     if best.dropped is not None:

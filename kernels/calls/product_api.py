@@ -32,7 +32,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import gcd, inf, prod
 from numbers import Real
-from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import DEFAULT_ARCH, find_arch
@@ -41,34 +40,23 @@ from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.instr import ScalarFunction
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
+from layoutalg.kernels import gemm
 from layoutalg.kernels.calls.api import permute_of
 from layoutalg.kernels.calls.arrays import (
     KEPT_FORMS,
     UNIT_BYTES,
     Form,
     View,
+    flag,
     form_of,
     in_simulator,
     new_array,
 )
 from layoutalg.kernels.calls.factors import BYTE_KINDS
-from layoutalg.kernels.calls.operation import Call, Operation, nothing, simulated, words_in
+from layoutalg.kernels.calls.operation import Call, Operation, Step, nothing, simulated, words_in
 from layoutalg.kernels.calls.product_choice import Way, chosen_family, ways
 from layoutalg.kernels.calls.product_plan import PITCH_BYTES, Copy, Product, find_product, plan_of
-from layoutalg.kernels.calls.repeated import Step
 from layoutalg.kernels.elements import ELEMENT, bits_of, kind_of, numbers_of
-from layoutalg.kernels.gemm import (
-    BLOCKS,
-    FAST,
-    GEMM_FAMILIES,
-    Config,
-    GemmProblem,
-    GemvConfig,
-    expected_family,
-    gemm_problem,
-    multiplied,
-    scalar_words,
-)
 from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.plan_cache import LOADED_PLANS, gpu_arch, plan_on_gpu
 from layoutalg.kernels.registry import FAMILIES
@@ -166,10 +154,12 @@ def asked_of(
     >>> asked_of({x: view(numpy.ones((4, 4))) for x in "ab"}).shape
     (4, 4)
     """
+    if activation is not None and not isinstance(activation, str | ScalarFunction):
+        raise ArgumentTypeError(f"activation is {shown(activation)}: a name or None is needed")
     return _product(
         *[given[x].form if x in given else None for x in MATMUL.arrays],
-        _activation(activation), None if out_dtype is None else kind_of(out_dtype), _flag("tf32", tf32),
-        _flag("copy", copy), _flag("fast_accumulation", fast),
+        activation or "none", None if out_dtype is None else kind_of(out_dtype), flag("tf32", tf32),
+        flag("copy", copy), flag("fast_accumulation", fast),
     )  # fmt: skip
 
 
@@ -217,18 +207,6 @@ _product = functools.lru_cache(KEPT_FORMS)(find_product)
 # --- arguments -----------------------------------------------------------------------------------------
 
 
-def _activation(activation: Any) -> str | ScalarFunction:
-    if activation is not None and not isinstance(activation, str | ScalarFunction):
-        raise ArgumentTypeError(f"activation is {shown(activation)}: a name or None is needed")
-    return activation or "none"
-
-
-def _flag(name: str, value: Any) -> bool:
-    if value is not True and value is not False:
-        raise ArgumentTypeError(f"{name} is {shown(value)}: True or False is needed")
-    return bool(value)
-
-
 def _words(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
     """alpha and beta as kernels take them."""
     try:
@@ -242,8 +220,8 @@ def _words(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
 
 @functools.lru_cache(KEPT_FORMS, typed=True)
 def _scalars(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
-    least = gemm_problem(1, 1, 1, product.element)
-    words = scalar_words(least, "alpha", alpha) | scalar_words(least, "beta", beta)
+    least = gemm.gemm_problem(1, 1, 1, product.element)
+    words = gemm.scalar_words(least, "alpha", alpha) | gemm.scalar_words(least, "beta", beta)
     if "c" in product.forms and beta == 0:
         raise ArgumentTypeError("c is given and beta is 0, so that c would not count: take beta=1, or no c")
     if "c" not in product.forms and beta != 0:
@@ -253,7 +231,7 @@ def _scalars(product: Product, alpha: Any, beta: Any) -> Mapping[str, int]:
 
 def _of_zeros(product: Product, given: dict[str, View]) -> Product:
     """The product of operands without k as one of zeros along one k, which take their places."""
-    if product.arithmetic == BLOCKS:  # of which there are none
+    if product.arithmetic == gemm.BLOCKS:  # of which there are none
         del given["scale_a"], given["scale_b"]
     for name, axis in (("a", -1), ("b", -2)):
         shape = list(given[name].form.shape)
@@ -267,7 +245,7 @@ def again(product: Product, given: Mapping[str, View]) -> Product:
     """The product of other arrays in the same way."""
     return asked_of(
         given, product.activation, None, product.element == "tf32", product.copy,
-        product.arithmetic == FAST,
+        product.arithmetic == gemm.FAST,
     )  # fmt: skip
 
 
@@ -322,7 +300,7 @@ def _move(form: Form, part: Copy, start: int, src: tuple[int, int], dst: tuple[i
     return plan_on_gpu("permute", p, form.device).sequence, ends
 
 
-def chunks(p: GemmProblem) -> Iterator[tuple[GemmProblem, Mapping[str, int]]]:
+def chunks(p: gemm.GemmProblem) -> Iterator[tuple[gemm.GemmProblem, Mapping[str, int]]]:
     """Problems of as many products as a launch has, with the bytes from each operand's start to theirs; a
     product that has all tiles of a launch is no batch.
 
@@ -356,16 +334,15 @@ def _compute(product: Product, given: Mapping[str, View], alpha: Any, beta: Any)
     numbers = {x: _numbers(v) for x, v in given.items() if x != "out"}
     target = given["out"]
     with numpy.errstate(all="ignore"):
-        scales = [numbers["scale_a"], numbers["scale_b"].T] if product.arithmetic == BLOCKS else []
-        total = multiplied(numbers["a"], numbers["b"], *scales)
+        scales = [numbers["scale_a"], numbers["scale_b"].T] if product.arithmetic == gemm.BLOCKS else []
+        total = gemm.multiplied(numbers["a"], numbers["b"], *scales)
         shape = (*product.batch, product.m, product.n)
         total = total.reshape(shape)
         if "c" in numbers:
             numbers["c"] = numpy.broadcast_to(numbers["c"], product.shape).reshape(shape)
         numbers |= {x: numbers[x].reshape(-1) for x in ("bias", *product.scales) if x in numbers}
         if product.integers:
-            exact = _integers(product, total, numbers, int(alpha), int(beta))
-            bits = exact.astype("i4").view("u4")
+            bits = _integers(product, total, numbers, int(alpha), int(beta))
         else:
             scaled = numbers | {"alpha": float(alpha), "beta": float(beta)}
             exact, _ = product.epilogue.definition(total, 0.0, scaled, 0.0)
@@ -385,23 +362,18 @@ def _numbers(v: View) -> Any:
 
 
 def _integers(product: Product, total: Any, numbers: Mapping[str, Any], alpha: int, beta: int) -> Any:
-    """The epilogue of integer sums, exact modulo 2^32; sums themselves are exact in float64."""
+    """The bits of the epilogue of integer sums, modulo 2^32; sums themselves are exact in float64."""
 
-    def wrapped(x: Any) -> Any:
-        return x.astype("i8").astype("i4").astype("i8")
+    def wrapped(x: Any, factor: int = 1) -> Any:
+        return (x.astype("i8") * (factor % (1 << 32))).astype("u4")
 
-    def factor(x: int) -> int:
-        return (x + (1 << 31)) % (1 << 32) - (1 << 31)
-
-    value = wrapped(total) * factor(alpha)
+    value = wrapped(total, alpha)
     if "c" in numbers:
-        value = wrapped(value) + wrapped(numbers["c"]) * factor(beta)
+        value += wrapped(numbers["c"], beta)
     if "bias" in numbers:
-        bias = numbers["bias"] if product.along == "n" else numbers["bias"][:, None]
-        value = wrapped(value) + wrapped(bias)
-    value = wrapped(value)
+        value += wrapped(numbers["bias"] if product.along == "n" else numbers["bias"][:, None])
     for f in product.epilogue.functions:
-        value = wrapped(f.meaning(value))
+        value = wrapped(f.meaning(value.view("i4").astype("i8")))
     return value
 
 
@@ -417,7 +389,7 @@ def _simulate(product: Product, given: Mapping[str, View], words: Mapping[str, i
     if plan.turned:
         memory["a"], memory["b"] = memory["b"], memory["a"]
     memory["d"] = memory.pop("out")
-    ran = simulated(expected_family(plan.p)[1], plan.p, memory, words)
+    ran = simulated(gemm.expected_family(plan.p)[1], plan.p, memory, words)
     words_in(given["out"])[...] = ran["d"][: prod(product.shape)].reshape(product.shape)
 
 
@@ -434,9 +406,6 @@ def dense_copy(v: View, shape: tuple[int, ...], *, by_k: bool) -> View:
     bits = numpy.broadcast_to(words_in(v), shape)
     copy = bits.swapaxes(-1, -2).copy().swapaxes(-1, -2) if by_k else bits.copy()
     return View(copy, 0, form_of("numpy", None, v.form.kind, bits.itemsize, shape, copy.strides), copy)
-
-
-_FAMILIES = MappingProxyType({family.name: family for family in GEMM_FAMILIES})
 
 
 @dataclass(frozen=True, eq=False)
@@ -457,7 +426,7 @@ class MatmulPlan:
     asked: str
 
     @property
-    def problem(self) -> GemmProblem:
+    def problem(self) -> gemm.GemmProblem:
         """The problem that the kernel computes."""
         return self.ways[0].plan.p
 
@@ -467,7 +436,7 @@ class MatmulPlan:
         return self.ways[0].family
 
     @property
-    def config(self) -> Config | GemvConfig | None:
+    def config(self) -> gemm.Config | gemm.GemvConfig | None:
         """The configuration of the family; None where none fits, and a call is refused."""
         return self.ways[0].config
 
@@ -483,7 +452,7 @@ class MatmulPlan:
         Raises UnsupportedError where no law exists for the board that `asked` names, see `Family.machine_on`.
         """
         if _by_law(self.ways[0]):
-            _FAMILIES[self.family].machine_on(self.asked)
+            FAMILIES[self.family].machine_on(self.asked)
         return self.ways[0].ns
 
     def __str__(self) -> str:
@@ -512,7 +481,7 @@ def _said(way: Way, asked: str) -> str:
     where = ""
     if _by_law(way):
         try:
-            where = f" on {_FAMILIES[way.family].machine_on(asked).board}"
+            where = f" on {FAMILIES[way.family].machine_on(asked).board}"
         except UnsupportedError as error:
             return f"{way.family}, {way.config} ({error})"
     copies = f", {way.copies_ns / 1e3:.0f} us of it copies" if way.copies_ns else ""
@@ -544,9 +513,14 @@ def plan_matmul(
     given = Call(MATMUL, (), (a, b, c, bias, scale_a, scale_b, out)).views
     carry(given, a=a_dtype, b=b_dtype)
     product = asked_of(given, activation, out_dtype, tf32, copy, fast_accumulation)
+    name, chip = planned_for(product, given, arch)
+    return MatmulPlan(chip, ways(product, starts_of(given), chip), name)
+
+
+def planned_for(product: Product, given: Mapping[str, View], arch: str | None) -> tuple[str, str]:
+    """The name that a plan is asked for, and its architecture.  Raises ShapeError without elements."""
     if product.empty or not product.k:
         shapes = " and ".join(str(given[x].form.shape) for x in "ab")
         raise ShapeError(f"a product of {shapes} has no elements to add up: no kernel is launched")
     name = arch or gpu_status().arch or DEFAULT_ARCH
-    chip = find_arch(name).name
-    return MatmulPlan(chip, ways(product, starts_of(given), chip), name)
+    return name, find_arch(name).name

@@ -41,6 +41,7 @@ from layoutalg.errors import (
     check_choice,
     shown,
 )
+from layoutalg.kernels import rowwise
 from layoutalg.kernels.calls.arrays import (
     KEPT_FORMS,
     Form,
@@ -49,6 +50,8 @@ from layoutalg.kernels.calls.arrays import (
     check_fellows,
     check_result,
     fill,
+    flag,
+    in_elements,
     ints_of,
     lie_alike,
     unit_base,
@@ -58,25 +61,6 @@ from layoutalg.kernels.elements import ELEMENT, INTEGERS, kind_of, values_of, wo
 from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.norms import NORMS
 from layoutalg.kernels.plan_cache import LOADED_PLANS
-from layoutalg.kernels.rowwise import (
-    FOLD,
-    IGNORE_INDEX,
-    OF_INTEGERS,
-    REDUCTIONS,
-    CrossEntropyProblem,
-    NormProblem,
-    ReduceProblem,
-    added,
-    checked_eps,
-    cross_entropy_problem,
-    find_axes,
-    joined_losses,
-    norm_problem,
-    normed,
-    reduce_problem,
-    reduced,
-    results_of,
-)
 
 Axes: TypeAlias = "SupportsIndex | Iterable[SupportsIndex] | None"
 """An axis, several, or None for all; negative ones count from the last."""
@@ -160,32 +144,30 @@ def rms_norm(
 # --- calls that are worked out -------------------------------------------------------------------------
 
 # A call on the CPU makes its problem each time, and so does one with an option that is not a plain value.
-_reduce_problem = functools.lru_cache(LOADED_PLANS, typed=True)(reduce_problem)
-_norm_problem = functools.lru_cache(LOADED_PLANS, typed=True)(norm_problem)
+_reduce_problem = functools.lru_cache(LOADED_PLANS, typed=True)(rowwise.reduce_problem)
+_norm_problem = functools.lru_cache(LOADED_PLANS, typed=True)(rowwise.norm_problem)
 
 
 def _reduced(
     call: Call, axes: Axes, op: str, keepdims: bool, dtype: Any, ddof: int
 ) -> Callable[[], object]:  # fmt: skip
-    check_choice("reduction", op, FOLD)
+    check_choice("reduction", op, rowwise.FOLD)
     form = call.first.form
-    check_element(form, op, (*REDUCED, *(INTEGERS.values() if op in OF_INTEGERS else ())))
+    check_element(form, op, (*REDUCED, *(INTEGERS.values() if op in rowwise.OF_INTEGERS else ())))
     if not form.shape and op not in ("mean", "var", "logsumexp") and type(axes) is int and axes in (0, -1):
         axes = ()  # NumPy reduces a number along its "last" axis, but for a mean
     over, with_ones, shape = whole_axes(axes, form.shape)
-    if keepdims is not True and keepdims is not False:
-        raise ArgumentTypeError(f"keepdims is {shown(keepdims)}: True or False is needed")
-    target = call.result(with_ones if keepdims else shape, _results(op, form.kind, dtype))
+    target = call.result(with_ones if flag("keepdims", keepdims) else shape, _results(op, form.kind, dtype))
     if isinstance(ddof, bool) or not isinstance(ddof, int):
         raise ArgumentTypeError(f"ddof is {shown(ddof)}: an int is needed")
 
-    def problem(starts: Mapping[str, int] | None) -> ReduceProblem:
+    def problem(starts: Mapping[str, int] | None) -> rowwise.ReduceProblem:
         src, dst, *at = (None, None, 0, 0) if starts is None else _places(call, over, starts)
         kinds = ELEMENT[form.kind], ELEMENT[target.form.kind]
         return _reduce_problem(form.shape, over, op, kinds[0], src, dst, *at, kinds[1], ddof)
 
     if form.elems:
-        return rows(call, op, problem, lambda p, numbers: reduced(p, numbers["src"]))
+        return rows(call, op, problem, lambda p, numbers: rowwise.reduced(p, numbers["src"]))
     value = problem(None).of_nothing
     if value is None:
         return nothing
@@ -213,7 +195,7 @@ def of_nothing(op: str, target: View, value: float) -> None:
 
 
 def _normed(op: str, call: Call, axes: Axes, eps: float = 0.0) -> Callable[[], object]:
-    eps = checked_eps(op, eps) if op != "softmax" else eps
+    eps = rowwise.checked_eps(op, eps) if op != "softmax" else eps
     source, form = call.first, call.first.form
     check_element(form, op, REDUCED)
     over = whole_axes(axes, form.shape)[0]
@@ -226,7 +208,7 @@ def _normed(op: str, call: Call, axes: Axes, eps: float = 0.0) -> Callable[[], o
     same = form.kind == target.form.kind and lie_alike(form, target.form)
     in_place = source.address == target.address and same
 
-    def problem(starts: Mapping[str, int] | None) -> NormProblem:
+    def problem(starts: Mapping[str, int] | None) -> rowwise.NormProblem:
         strides = () if starts is None else _places(call, over, starts)
         at = {f"{name}_offset": starts[name] // form.itemsize for name in given} if starts else {}
         return _norm_problem(
@@ -242,9 +224,9 @@ def _normed(op: str, call: Call, axes: Axes, eps: float = 0.0) -> Callable[[], o
     def exact(p: Any, numbers: Mapping[str, Any]) -> Any:
         x = numbers["src"].reshape(form.shape)
         if NORMS[op].adds:
-            x = added(p, x, numbers["residual"].reshape(form.shape))
+            x = rowwise.added(p, x, numbers["residual"].reshape(form.shape))
             words_in(call.views["residual"])[...] = words_of(x, ELEMENT[form.kind])
-        return normed(p, x, numbers.get("weight"), numbers.get("bias"))
+        return rowwise.normed(p, x, numbers.get("weight"), numbers.get("bias"))
 
     return rows(call, op, problem, exact)
 
@@ -326,7 +308,7 @@ def check_element(form: Form, op: str, accepted: Collection[str]) -> None:
 
 def _results(op: str, kind: str, dtype: Any) -> tuple[str, ...]:
     """The types that results may have, or the requested one."""
-    accepted = tuple(_KINDS[name] for name in results_of(op, ELEMENT[kind]))
+    accepted = tuple(kind_of(name) for name in rowwise.results_of(op, ELEMENT[kind]))
     if dtype is None:
         return accepted
     kind_asked = kind_of(dtype)
@@ -336,14 +318,11 @@ def _results(op: str, kind: str, dtype: Any) -> tuple[str, ...]:
     return (kind_asked,)
 
 
-_KINDS = {short: long for long, short in ELEMENT.items()}
-
-
 def whole_axes(axes: Axes, shape: Shape) -> tuple[Shape, Shape, Shape]:
     """Axes from 0 on, and the shape with them of extent 1, and without them."""
     several = (axes,) if hasattr(axes, "__index__") else axes
     numbers = None if axes is None else ints_of(several, "an int, several, or None for all are")
-    over = find_axes(numbers, len(shape))
+    over = rowwise.find_axes(numbers, len(shape))
     with_ones = tuple(1 if k in over else n for k, n in enumerate(shape))
     return over, with_ones, tuple(n for k, n in enumerate(shape) if k not in over)
 
@@ -394,14 +373,9 @@ def check_whole(v: View, name: str) -> None:
 def _places(call: Call, over: Shape, starts: Mapping[str, int]) -> tuple[Shape, Shape, int, int]:
     """Strides of source and destination, and where they start, in elements; 0 along modes of one element, and
     along reduced ones of the destination."""
-    (src, at), (dst, to) = (
-        (
-            tuple(d // form.itemsize if n > 1 else 0 for n, d in zip(form.shape, form.strides, strict=True)),
-            starts[name] // form.itemsize,
-        )
-        for name in ("x", "out")
-        for form in (call.views[name].form,)
-    )
+    forms = {name: call.views[name].form for name in ("x", "out")}
+    src, dst = (in_elements(form.shape, form.strides, form.itemsize) for form in forms.values())
+    at, to = (starts[name] // form.itemsize for name, form in forms.items())
     if len(dst) < len(src):
         steps = iter(dst)
         dst = tuple(0 if k in over else next(steps) for k in range(len(src)))
@@ -412,7 +386,7 @@ _TARGETS = {"int64": "s64", "int32": "s32"}
 
 
 def cross_entropy(
-    x: Any, target: Any, axis: int = -1, ignore_index: int = IGNORE_INDEX, reduction: str = "mean",
+    x: Any, target: Any, axis: int = -1, ignore_index: int = rowwise.IGNORE_INDEX, reduction: str = "mean",
     out: Any = None, *, simulate: bool = False,
 ) -> Any:  # fmt: skip
     """log sum e^x - x[target] along an axis of classes: the "mean" over all targets but `ignore_index`, the
@@ -439,9 +413,9 @@ def cross_entropy(
 
 
 def _losses(call: Call, axis: int, ignore_index: int, reduction: str) -> Callable[[], object]:
-    if not isinstance(reduction, str) or reduction not in REDUCTIONS:
+    if not isinstance(reduction, str) or reduction not in rowwise.REDUCTIONS:
         given = reduction if isinstance(reduction, str) else shown(reduction)
-        raise UnknownNameError("reduction of losses", given, REDUCTIONS)
+        raise UnknownNameError("reduction of losses", given, rowwise.REDUCTIONS)
     source, at = call.first, call.views["target"]
     form = source.form
     check_element(form, "cross_entropy", REDUCED)
@@ -459,11 +433,10 @@ def _losses(call: Call, axis: int, ignore_index: int, reduction: str) -> Callabl
         if not is_dense(v.form):
             raise ShapeError(f"{name} has strides {v.form.strides} in bytes; it must be contiguous")
 
-    def problem(starts: Mapping[str, int] | None) -> CrossEntropyProblem:
-        modes = zip(form.shape, form.strides, strict=True)
-        steps = None if starts is None else tuple(d // form.itemsize if n > 1 else 0 for n, d in modes)
+    def problem(starts: Mapping[str, int] | None) -> rowwise.CrossEntropyProblem:
+        steps = None if starts is None else in_elements(form.shape, form.strides, form.itemsize)
         begin = {name: (starts or {name: 0})[name] // call.views[name].form.itemsize for name in call.views}
-        return cross_entropy_problem(
+        return rowwise.cross_entropy_problem(
             form.shape, over[0], ELEMENT[form.kind], _TARGETS[at.form.kind], steps, begin["x"], begin["out"],
             target_offset=begin["target"], ignore_index=ignore_index, reduction=reduction,
             result=ELEMENT[goal.form.kind],
@@ -472,7 +445,7 @@ def _losses(call: Call, axis: int, ignore_index: int, reduction: str) -> Callabl
     if form.elems:
         return rows(
             call, "cross_entropy", problem,
-            lambda p, numbers: joined_losses(p, numbers["src"], at.host.ravel()), _between,
+            lambda p, numbers: rowwise.joined_losses(p, numbers["src"], at.host.ravel()), _between,
         )  # fmt: skip
     problem(None)  # raises what has to be refused of arrays without elements too
     if reduction == "none":
@@ -480,7 +453,7 @@ def _losses(call: Call, axis: int, ignore_index: int, reduction: str) -> Callabl
     return functools.partial(of_nothing, "cross_entropy", goal, nan if reduction == "mean" else 0.0)
 
 
-def _between(p: CrossEntropyProblem) -> Mapping[str, int]:
+def _between(p: rowwise.CrossEntropyProblem) -> Mapping[str, int]:
     """Bytes of the losses and their sums, which are passed from launch to launch."""
     return {} if p.reduction == "none" else {"losses": 4 * p.loss_words, "sums": 8}
 

@@ -1,11 +1,11 @@
 """The data that families are verified on, and the problems and libraries with which they are timed.
 
-    record                 Checks and Bench: what a family is verified and timed on, by its name
+    record                 Checks and Bench: what a family is verified and timed on, by its name;
+                           verify: a configuration compared with its definition
     move, elementwise      moves and maps
     rows, rowwise          rows: their data, and the bounds of results' errors; reductions, norms and losses
     gemm                   products
     baselines              the times of other libraries, and lower bounds from the hardware
-    verification           a configuration compared with its definition
 
 A module is imported when a family of its room is asked for.
 """
@@ -18,16 +18,14 @@ from layoutalg.kernels.checks.record import (
     Bench,
     Checks,
     Pace,
-    bench_of,
-    checks_of,
-    l2_bytes,
-    rowwise_cases,
-)
-from layoutalg.kernels.checks.verification import (
     Target,
     VerifyReport,
+    bench_of,
     check_run,
+    checks_of,
     given_to,
+    l2_bytes,
+    rowwise_cases,
     run_on_gpu,
     verify,
 )

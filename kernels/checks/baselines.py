@@ -19,12 +19,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.arch import DEFAULT_ARCH, Arch, Board, find_board
 from layoutalg.codegen.costs import Prediction
-from layoutalg.kernels.elements import NUMPY_NAME
+from layoutalg.kernels.elements import NUMPY_NAME, TORCH_CARRIER
 from layoutalg.optional import import_trouble
 
 Launch: TypeAlias = Callable[[], object]
-
-_TORCH_CARRIER = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
 
 
 def torch_assign(dst: Any, src: Any, to_type: str = "", of_type: str = "") -> Launch | None:
@@ -34,14 +32,7 @@ def torch_assign(dst: Any, src: Any, to_type: str = "", of_type: str = "") -> La
     """
     if import_trouble("torch", ""):
         return None
-    import torch
-
-    to, of = (torch.as_tensor(a.view(_TORCH_CARRIER[a.itemsize]), device="cuda") for a in (dst, src))
-    if to_type:
-        to, of = (
-            x.view(getattr(torch, _TORCH_FLOAT.get(kind) or NUMPY_NAME[kind]))
-            for x, kind in ((to, to_type), (of, of_type))
-        )
+    to, of = _tensor(dst, to_type), _tensor(src, of_type)
     return lambda: to.copy_(of)
 
 
@@ -54,13 +45,11 @@ def torch_matmul(d: Any, a: Any, b: Any, element: str) -> Launch | None:
         return None
     import torch
 
-    if element == "s8":
-        to, left, right = (torch.as_tensor(x, device="cuda") for x in (d, a, b))
-        return lambda: torch._int_mm(left, right, out=to)
-    kind = getattr(torch, _TORCH_FLOAT[element])
     to, left, right = (torch.as_tensor(x, device="cuda") for x in (d, a, b))
+    if element == "s8":
+        return lambda: torch._int_mm(left, right, out=to)
     if element == "bf16":
-        to, left, right = (x.view(kind) for x in (to, left, right))
+        to, left, right = (x.view(torch.bfloat16) for x in (to, left, right))
 
     def launch() -> object:
         torch.backends.cuda.matmul.allow_tf32 = element == "tf32"
@@ -129,11 +118,10 @@ def _halves(given: GroupOperands) -> tuple[Any, Any]:
 
 
 _TORCH_REDUCTION = {
-    "sum": "sum", "max": "amax", "min": "amin", "mean": "mean", "logsumexp": "logsumexp", "prod": "prod",
-    "argmax": "argmax", "argmin": "argmin",
+    "sum": "sum", "max": "amax", "min": "amin", "mean": "mean", "logsumexp": "logsumexp"
 }  # fmt: skip
 
-LAYER_NORM_EPS = 1e-5
+NORM_EPS = 1e-5
 """The default of PyTorch, and of layoutalg."""
 
 MEAN_PLACES = 2.0**-22
@@ -148,9 +136,12 @@ def torch_reduction(op: str, x: Any, axes: tuple[int, ...], element: str) -> Lau
     """
     if import_trouble("torch", ""):
         return None
+    return _reduction(op, _tensor(x, element), axes)
+
+
+def _reduction(op: str, y: Any, axes: tuple[int, ...]) -> Launch | None:
     import torch
 
-    y = _tensor(x, element)
     if op in ("prod", "argmax", "argmin"):
         single = getattr(torch, op)
         return (lambda: single(y, dim=axes[0])) if len(axes) == 1 else None
@@ -164,9 +155,8 @@ def torch_reduction(op: str, x: Any, axes: tuple[int, ...], element: str) -> Lau
     last = tuple(range(y.ndim - len(axes), y.ndim))
     if op == "softmax":
         return lambda: torch.softmax(y.movedim(axes, last).flatten(last[0]), -1)
-    extents = [y.shape[a] for a in axes]
-    norm = getattr(torch.nn.functional, op)
-    return lambda: norm(y.movedim(axes, last), extents)
+    extents, norm = [y.shape[a] for a in axes], getattr(torch.nn.functional, op)
+    return lambda: norm(y.movedim(axes, last), extents, eps=NORM_EPS)
 
 
 def torch_cross_entropy(
@@ -198,27 +188,21 @@ def _cross_entropy(y: Any, target: Any, axis: int, ignore_index: int, reduction:
 
 
 def torch_difference(op: str, x: Any, axes: tuple[int, ...], element: str, ours: Any) -> tuple[float, float]:
-    """Return the largest error of `ours` against PyTorch's definition in float64, and the largest result.
+    """Return the largest error of `ours` against PyTorch in float64, and the largest result.
 
     For a layer norm the error that a mean in float32 explains is subtracted: where elements differ only in
     the mean's last places, it is as large as the results.
     """
-    y, explained = _tensor(x, element).double(), 0.0
-    if op in _TORCH_REDUCTION:
-        wanted = getattr(y, _TORCH_REDUCTION[op])(dim=axes[0] if op == "prod" else axes)
-    elif op == "var":
-        wanted = y.var(dim=axes, correction=0)
-    elif op == "softmax":
-        powers = (y - y.amax(axes, keepdim=True)).exp()
-        wanted = powers / powers.sum(axes, keepdim=True)
-    else:
-        centred = y - y.mean(axes, keepdim=True) if op == "layer_norm" else y
-        deviation = (centred.square().mean(axes, keepdim=True) + LAYER_NORM_EPS).sqrt()
-        wanted = centred / deviation
-        if op == "layer_norm":
-            explained = y.abs().amax(axes, keepdim=True) * MEAN_PLACES / deviation
-    got = _tensor(ours, element).double().reshape(wanted.shape)
-    apart = (got - wanted).abs() - explained
+    last = tuple(range(x.ndim - len(axes), x.ndim))
+    y, got = _tensor(x, element).double().movedim(axes, last), _tensor(ours, element).double()
+    launch = _reduction(op, y, last)
+    wanted: Any = launch and launch()
+    if wanted.numel() == y.numel():  # a norm, whose axes were moved to the end
+        got = got.reshape(x.shape).movedim(axes, last)
+    apart = (got.reshape(wanted.shape) - wanted).abs()
+    if op == "layer_norm":
+        deviation = (y.var(last, correction=0, keepdim=True) + NORM_EPS).sqrt()
+        apart = apart - y.abs().amax(last, keepdim=True) * MEAN_PLACES / deviation
     return float(apart.max().clamp_min(0)), float(wanted.abs().max())
 
 
@@ -234,11 +218,11 @@ def torch_wrong_indices(op: str, x: Any, axes: tuple[int, ...], element: str, ou
 
 
 def _tensor(x: Any, element: str) -> Any:
-    """A CuPy array as a PyTorch tensor of an element type that shares its memory."""
+    """A CuPy array as a PyTorch tensor of an element type, or of words, that shares its memory."""
     import torch
 
-    words = torch.as_tensor(x.view(_TORCH_CARRIER[x.itemsize]), device="cuda")
-    return words.view(getattr(torch, _TORCH_FLOAT[element]))
+    words = torch.as_tensor(x.view(TORCH_CARRIER[x.itemsize]), device="cuda")
+    return words.view(getattr(torch, _TORCH_FLOAT.get(element) or NUMPY_NAME[element])) if element else words
 
 
 def torch_map(op: str, dst: Any, sources: Sequence[Any], element: str) -> Launch | None:

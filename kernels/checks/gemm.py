@@ -195,25 +195,19 @@ def with_factors(family: Family, alpha: float | None = None, beta: float | None 
         for name, value in (("alpha", alpha), ("beta", beta)):
             if value is None or (name == "beta" and trial == "beta = 0"):
                 continue
-            if p.accumulator.name == "s32":
-                _check_exact(p, name, value)
+            of, most = (
+                (f"sums of {p.k * p.packed} products", (1 << 38) / p.k)
+                if name == "alpha"
+                else ("integers of C", 1 << 21)
+            )
+            if p.accumulator.name == "s32" and abs(value) >= most:
+                raise ShapeError(f"{name} is {value}: {of} are exact in float64 up to 2^53")
             given |= scalar_words(p, name, value)
             if name == "beta" and value == 0:
                 given["c"] = ~(0 * given["c"])
         return given
 
     return replace(checks(family), buffers=buffers)
-
-
-def _check_exact(p: GemmProblem, name: str, value: float) -> None:
-    """Refuse a factor of integers whose multiples no float64 holds: of sums below 2^52, of C the same."""
-    of, most = (
-        (f"sums of {p.k * p.packed} products", (1 << 38) / p.k)
-        if name == "alpha"
-        else ("integers of C", 1 << 21)
-    )
-    if abs(value) >= most:
-        raise ShapeError(f"{name} is {value}: {of} are exact in float64 up to 2^53")
 
 
 def _factors(p: GemmProblem) -> tuple[float, float]:
@@ -361,11 +355,6 @@ def _groups_of(p: GemmProblem, arrays: Mapping[str, Any]) -> GroupOperands:
     )
 
 
-def _by_grouped_mm(p: GemmProblem, arrays: Mapping[str, Any]) -> Launch | None:
-    """PyTorch's product of groups, where it has one and takes such operands."""
-    return torch_grouped_mm(_groups_of(p, arrays)) if p.grouped else None
-
-
 def _notes(family: Family, p: GemmProblem, c: Any, arch: str) -> Mapping[str, Any]:
     """The expectation for groups of equal size: microseconds, boxes of results by TMA and by threads."""
     if not (p.grouped and family.clock):
@@ -445,10 +434,10 @@ def bench(family: Family) -> Bench:
         )
         return p
 
+    grouped = {"grouped_mm": lambda p, x: torch_grouped_mm(_groups_of(p, x)) if p.grouped else None}
     return Bench(
         arrays=_arrays,
-        contenders={"cublas": _by_cublas}
-        | ({"grouped_mm": _by_grouped_mm} if "groups" in family.asks else {}),
+        contenders={"cublas": _by_cublas} | (grouped if "groups" in family.asks else {}),
         check=_check,
         cases=square_cases(square, (None,), SIZES),
         unit="TFLOP/s",

@@ -35,7 +35,7 @@ from layoutalg.kernels.checks.record import (
 )
 from layoutalg.kernels.elements import CARRIER, NUMPY_NAME, in_units
 from layoutalg.kernels.family import Family
-from layoutalg.kernels.matrix import MatrixProblem, buffers, reference
+from layoutalg.kernels.matrix import MatrixProblem, reference
 from layoutalg.kernels.move import PermuteProblem, normalise, permute_problem
 from layoutalg.kernels.move import reference as permuted
 
@@ -155,27 +155,30 @@ def _notes(family: Family, p: PermuteProblem, c: Any, arch: str) -> dict[str, An
 # --- data, and results by definition -------------------------------------------------------------------
 
 
-def _matrix_buffers(p: MatrixProblem, trial: str, seed: int) -> dict[str, Any]:
-    return dict(zip(("src", "dst"), buffers(p, seed), strict=True))
-
-
-def _tensor_buffers(p: PermuteProblem, trial: str, seed: int) -> dict[str, Any]:
-    """Random bits in whole units, as the source and as what the destination held before.
+def _buffers(p: Moved, trial: str, seed: int) -> dict[str, Any]:
+    """Random bits, of tensors in whole units, as the source and as what the destination held before.
 
     Of elements that are converted half are numbers of the order of 100, and none is NaN, whose bits a
     conversion leaves open.
     """
-    rng = numpy.random.default_rng(seed)
-    sides = {"src": (p.source_elems, p.element_bytes), "dst": (p.target_elems, p.result_bytes)}
+    rng, matrix = numpy.random.default_rng(seed), isinstance(p, MatrixProblem)
+    sides = {"src": (p.source_elems, _widths(p)[0]), "dst": (p.target_elems, _widths(p)[1])}
     made = {
-        name: rng.integers(0, 256, in_units(n * width, 1), numpy.uint8).view(CARRIER[width])
+        name: rng.integers(0, 256, n * width if matrix else in_units(n * width, 1), numpy.uint8).view(
+            CARRIER[width]
+        )
         for name, (n, width) in sides.items()
     }
-    if p.result:
-        near = converted(100 * rng.standard_normal(len(made["src"])).view("u8"), "f64", p.dtype.name)
+    if _conversion(p):
+        near = converted((100 * rng.standard_normal(len(made["src"]))).view("u8"), "f64", p.dtype.name)
         wild = numpy.isnan(converted(made["src"], p.dtype.name, "f64").view("f8"))
         made["src"] = numpy.where(wild | (rng.random(len(near)) < 0.5), near, made["src"])
     return made
+
+
+def _widths(p: Moved) -> tuple[int, int]:
+    """Bytes of an element of the source, and of the destination."""
+    return p.element_bytes, p.element_bytes if isinstance(p, MatrixProblem) else p.result_bytes
 
 
 def _expected(p: Moved, c: Any, given: Mapping[str, Any]) -> Expected:
@@ -196,8 +199,8 @@ def checks(family: Family) -> Checks:
     """The checks of a family of moves."""
     if family.name == "permute":
         converting = {**VERIFIED_PERMUTES[0], "result": "f16"}
-        return Checks(_tensor_buffers, _expected, _array_bytes, (*VERIFIED_PERMUTES, converting))
-    return Checks(_matrix_buffers, _expected, _array_bytes, VERIFIED_MATRICES)
+        return Checks(_buffers, _expected, _array_bytes, (*VERIFIED_PERMUTES, converting))
+    return Checks(_buffers, _expected, _array_bytes, VERIFIED_MATRICES)
 
 
 # --- the bench -----------------------------------------------------------------------------------------
@@ -205,7 +208,7 @@ def checks(family: Family) -> Checks:
 
 def _arrays(p: Moved, n: int) -> dict[str, Any]:
     """Random bits on the GPU, another pair for each n; where floats are converted, numbers of N(0, 1)."""
-    widths = p.element_bytes, p.element_bytes if isinstance(p, MatrixProblem) else p.result_bytes
+    widths = _widths(p)
     arrays = {
         name: random_bytes(in_units(elems * width, 1), 2 * n + side).view(CARRIER[width])
         for side, (name, elems, width) in enumerate(zip(("src", "dst"), _elems(p), widths, strict=True))

@@ -211,12 +211,6 @@ def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
     return fitted
 
 
-def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
-    """Boxes by TMA where D, and a matrix that is added, can be stored so, else rows, as wide as can be."""
-    fitted: Sm90Config = _with(c, _leaving(p))
-    return fitted
-
-
 @lru_cache(maxsize=16)
 def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
     """The fields of a configuration that a problem decides, the same for every tile: the k of a step, and how
@@ -266,7 +260,7 @@ SM90: Choice[Sm90Config] = Choice(
     "gemm-sm90",
     SM90_TILES,
     lambda p, chip: sm90_clock(p, machine_of(chip)),
-    _fit_sm90,
+    lambda p, c, chip: _with(c, _leaving(p)),
     ("through", "result_vec", "tile_k", "crossed"),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
     shared=lambda c: _with(c, (("schedule", "streamk"),)),

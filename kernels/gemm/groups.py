@@ -85,32 +85,6 @@ def most_row_tiles(m: int, groups: int, high: int) -> int:
     return m // high + min(groups, m)
 
 
-class RowTile(NamedTuple):
-    """A tile of rows: its group, its first row, and the row behind its last one."""
-
-    group: int
-    first: int
-    end: int
-
-
-def row_tiles(sizes: Sequence[int], high: int, start: int = 0) -> tuple[RowTile, ...]:
-    """The tiles of rows of groups of these sizes, the first of which begins at row `start`: the definition.
-
-    >>> for tile in row_tiles([100, 0, 130], 64):
-    ...     print(*tile)
-    0 0 64
-    0 64 100
-    2 100 164
-    2 164 228
-    2 228 230
-    """
-    found = []
-    for group, size in enumerate(sizes):
-        found += [RowTile(group, start + at, start + min(at + high, size)) for at in range(0, size, high)]
-        start += size
-    return tuple(found)
-
-
 def equal_sizes(m: int, groups: int) -> list[int]:
     """m rows in groups of one size, or of two where they do not divide: the first ones have a row more.
 

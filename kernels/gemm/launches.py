@@ -1,23 +1,21 @@
 """The launches that compute a product, one kernel or several, and the records of the families of products.
 
 Parts of k are one kernel, and another that adds them up.  A kernel is built for the extents and leading
-dimensions of a problem and below, so that one kernel serves many problems: `covering` widens a problem to the
-next sizes that its neighbours share.
+dimensions of a problem and below; those of calls serve a whole class of problems (`called_problem`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from math import gcd
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_sequence
 from layoutalg.errors import ArgumentTypeError, UnsupportedError, shown
 from layoutalg.kernels.family import Candidate, Family
-from layoutalg.kernels.gemm import gemv
+from layoutalg.kernels.gemm import gemv, tiles
 from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import (
@@ -39,13 +37,6 @@ from layoutalg.kernels.gemm.problem import (
 )
 from layoutalg.kernels.gemm.programs import build_simt, build_sm80, build_sm90
 from layoutalg.kernels.gemm.rasterize import batch_scalars
-from layoutalg.kernels.gemm.tiles import (
-    Config,
-    SimtConfig,
-    Sm80Config,
-    Sm90Config,
-    cluster_tiles,
-)
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
 from layoutalg.kernels.model import Clock, Expected
 
@@ -64,7 +55,7 @@ class OwnProgram(Protocol):
         """Return the program for the problem's sizes and below."""
 
 
-Chosen: TypeAlias = Config | GemvConfig
+Chosen: TypeAlias = tiles.Config | GemvConfig
 """A configuration that a family of products chooses."""
 
 AnyConfig: TypeAlias = Chosen | OwnProgram
@@ -90,7 +81,7 @@ def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> L
     kernels = [_product(p, c, arch)]
     if c.splits > 1:
         kernels.append(build_combine(p))
-    if not isinstance(c, GemvConfig | SimtConfig) and c.schedule == "streamk":
+    if not isinstance(c, GemvConfig | tiles.SimtConfig) and c.schedule == "streamk":
         kernels.append(build_fixup(p, c))
     return sequence_of(p, c, tuple(kernels), arch)
 
@@ -99,29 +90,12 @@ def _product(p: GemmProblem, c: Chosen, arch: str | Arch) -> Kernel:
     match c:
         case GemvConfig():
             return gemv.build(p, c)
-        case SimtConfig():
+        case tiles.SimtConfig():
             return build_simt(p, c)
-        case Sm90Config():
+        case tiles.Sm90Config():
             return build_sm90(p, c)
         case _:
             return build_sm80(p, c, arch)
-
-
-def shared_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
-    """The same launches by the kernels of `covering(p, c)`, which compute neighbouring problems too.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> c = SimtConfig(128, 256, 8, 16, 8, 4, edges=True)
-    >>> one, other = (shared_launches(gemm_problem(n, n, n, "f32"), c) for n in (5008, 6000))
-    >>> one.kernels == other.kernels, dict(one.scalars)["m"]
-    (True, 5008)
-    """
-    if isinstance(c, OwnProgram):
-        return launches(p, c, arch)
-    if isinstance(c, GemvConfig):
-        return called_launches(p, c, arch)
-    wide = launches(covering(p, c), replace(c, splits=min(c.splits, 2)), arch)
-    return sequence_of(p, c, wide.kernels)
 
 
 def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
@@ -138,7 +112,7 @@ def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = DEFAULT_ARCH) 
     free = c
     if not isinstance(free, GemvConfig):
         free = replace(free, splits=min(c.splits, 2))  # a kernel takes any number of parts
-    if isinstance(free, SimtConfig | Sm80Config):
+    if isinstance(free, tiles.SimtConfig | tiles.Sm80Config):
         free = replace(free, static_ld=False)
     return sequence_of(p, c, _called(called_problem(p, free), free, arch).kernels)
 
@@ -168,7 +142,7 @@ def called_problem(p: GemmProblem, c: Chosen) -> GemmProblem:
     lda = most
     if isinstance(c, GemvConfig):
         m, lda = p.m, most if p.a_major == "k" else p.lda  # one row of A may be stored along m, by itself
-    elif isinstance(c, Sm90Config):
+    elif isinstance(c, tiles.Sm90Config):
         m, n, k = (MOST_CALLED if max(p.m, p.n, p.k) <= MOST_CALLED else MOST_EXTENT,) * 3
         if p.grouped and max(p.n, p.k) <= MOST_CALLED:
             n = k = MOST_CALLED  # rows of all groups are many more than a matrix has
@@ -193,7 +167,7 @@ def widest_batch(p: GemmProblem, c: Chosen) -> tuple[BatchMode, ...]:
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> p = gemm_problem(8, 8, 8, batch=[BatchMode(3, a=64, d=64)])
-    >>> widest_batch(p, Sm90Config(64, 64, 4, 1))[0].b
+    >>> widest_batch(p, tiles.Sm90Config(64, 64, 4, 1))[0].b
     0
     """
     widest = BatchMode(*WIDEST_BATCH)
@@ -212,51 +186,20 @@ def sequence_of(
     """The sequence in which kernels that were built for this product, or for larger ones, compute it.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> sequence_of(gemm_problem(8, 16, 32), SimtConfig(64, 64, 16, 8, 4, 4, splits=2), ()).scratch_bytes
-    1024
+    >>> sequence_of(gemm_problem(8, 8, 8), tiles.SimtConfig(64, 64, 16, 8, 4, 4, splits=2), ()).scratch_bytes
+    512
     """
     splits = c.splits
     scalars = {x: getattr(p, x) for x in SIZES} | {"splits": splits}
     scalars |= batch_scalars(p) | dict(zip(SCALE_STEPS, p.scale_strides, strict=False))
     scratch = splits * p.m * p.n * p.accumulator.nbytes if splits > 1 else 0
     if not isinstance(c, GemvConfig) and c.schedule != "data_parallel":
-        scalars["all_tiles"] = cluster_tiles(p, c)
+        scalars["all_tiles"] = tiles.cluster_tiles(p, c)
         scalars["blocks"] = blocks = block_count(p, c, arch or DEFAULT_ARCH)
         if c.schedule == "streamk":
             slots = slot_count(blocks // c.cluster) * c.cluster
             scratch = slots * c.tile_m * c.tile_n * p.accumulator.nbytes
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
-
-
-def covering(p: GemmProblem, c: Config) -> GemmProblem:
-    """A problem whose kernels compute this one too, the same for many of its neighbours.
-
-    Extents grow to a power of two times the tile, those under a tile to almost one; leading dimensions to a
-    power of two, unless the configuration makes them constants; a batch to the largest.  What their vectors
-    of up to 16 elements divide stays as it is.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> wide = covering(gemm_problem(3000, 2000, 4097, "f32"), SimtConfig(128, 256, 8, 16, 8, 4, edges=True))
-    >>> wide.m, wide.n, wide.k, wide.lda
-    (4104, 2048, 8193, 16385)
-    """
-    m, n, k = (_grown(x, x, tile) for x, tile in ((p.m, c.tile_m), (p.n, c.tile_n), (p.k, c.tile_k)))
-    steps = tuple(_grown(d, max(1, d), 1) for d in p.scale_strides)
-    wide = replace(p, m=m, n=n, k=k, batch=widest_batch(p, c), scale_strides=steps)
-    if c.static_ld:
-        return wide
-    rows = {
-        "lda": k if p.a_major == "k" else m, "ldb": k if p.b_major == "k" else n, "ldc": n, "ldd": n
-    }  # fmt: skip
-    lda, ldb, ldc, ldd = (_grown(getattr(p, x), max(getattr(p, x), row), 1) for x, row in rows.items())
-    return replace(wide, lda=lda, ldb=ldb, ldc=ldc, ldd=ldd)
-
-
-def _grown(value: int, least: int, tile: int) -> int:
-    """A power of two times the tile, `least` or more, and a little, to keep `value`'s divisors up to 16."""
-    if least < tile:
-        return tile - gcd(value, 16)
-    return (tile << (-(-least // tile) - 1).bit_length()) + gcd(value, 16) % 16
 
 
 # --- configurations ------------------------------------------------------------------------------------
@@ -274,10 +217,6 @@ def _scalars(p: GemmProblem) -> dict[str, int]:
     beta = scalar_words(p, "beta", 1.0) if p.reads_c else {}
     groups = group_begins(equal_sizes(p.m, p.products)) if p.grouped else {}
     return {**scalar_words(p, "alpha", 1.0), **beta, **groups}
-
-
-def _candidates(choice: Choice[Any], p: GemmProblem, arch: str | Arch) -> Iterator[Candidate]:
-    yield from (Candidate(config, why) for _, config, why in choice.timed(p, arch))
 
 
 def way(config: AnyConfig) -> str:
@@ -348,11 +287,10 @@ def _family(
         choice.family,
         summary,
         problem,
-        partial(_candidates, choice),
+        lambda p, arch: (Candidate(config, why) for _, config, why in choice.timed(p, arch)),
         launches=launches,
         asks={"m": rows, "n": LARGEST, "k": SIDE} | dict.fromkeys((*OPTIONS, *more)),
         scalars=_scalars,
-        shared=shared_launches,
         called=called_launches,
         way=way,
         written=lambda config: bool(config.splits == 1 and config.schedule != "streamk"),

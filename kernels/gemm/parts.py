@@ -53,7 +53,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import groupby
 from math import gcd
 
 from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
@@ -61,18 +60,10 @@ from layoutalg.codegen.expr import Const, Expr, Operand, Select, Var, as_expr, m
 from layoutalg.codegen.instr import CLEAR, LDG, ONE, add_scaled, words_of_vector
 from layoutalg.codegen.language import KernelBuilder, Tensor, local_tile, whole
 from layoutalg.codegen.program import Global, Kernel, MemRef, Reg
+from layoutalg.kernels.gemm import rasterize
 from layoutalg.kernels.gemm.epilogue import Output, number_of, statement
 from layoutalg.kernels.gemm.groups import most_row_tiles
 from layoutalg.kernels.gemm.problem import MOST_SPLITS, GemmProblem, widest_vectors
-from layoutalg.kernels.gemm.rasterize import (
-    MOST_TILES,
-    below,
-    declare_corner,
-    declare_extents,
-    inward_corner,
-    k_tiles,
-    tile_grid,
-)
 from layoutalg.kernels.gemm.tiles import (
     Config,
     Schedule,
@@ -157,7 +148,7 @@ def build_combine(p: GemmProblem) -> Kernel:
     block = k.block(0, (m * (n // vec) + (THREADS - 1)) // THREADS)
     at = k.let("at", block * THREADS + k.tid)
     row = at // (n // vec)  # at most m + THREADS - 1: those past m have no sums
-    row = k.let("row", below(row, p.m + THREADS) if p.m > MOST_TILES else row)
+    row = k.let("row", rasterize.below(row, p.m + THREADS) if p.m > rasterize.MOST_TILES else row)
     column = k.let("column", at % (n // vec) * vec)
     with k.If(row < m):
         total = added(k, p, vec, splits, lambda s: k.at(sums, s, row, column))
@@ -182,41 +173,6 @@ def added(k: KernelBuilder, p: GemmProblem, vec: int, count: Expr, place: Callab
         k.do(LDG[nbytes], one, place(s))
         k.do(add_scaled(vec, p.accumulator.name), total, one, *map(Const, ONE[number]))
     return total
-
-
-@dataclass(frozen=True, slots=True)
-class WorkUnit:
-    """The work of a block at a time: `steps` steps of k of a tile, from the `first` one on.
-
-    `slot` is where its sums go; None where they are the whole tile, which goes to D.
-    """
-
-    tile: int
-    first: int
-    steps: int
-    slot: int | None
-
-
-def work_units(tiles: int, steps: int, blocks: int) -> tuple[tuple[WorkUnit, ...], ...]:
-    """Return the units of each block, in order, by "streamk": the line of steps is written out and cut.
-
-    >>> for mine in work_units(9, 6, 4)[:2]:
-    ...     print(*((x.tile, x.first, x.steps, x.slot) for x in mine))
-    (0, 0, 6, None) (4, 0, 6, None) (8, 0, 2, 0)
-    (1, 0, 6, None) (5, 0, 6, None) (8, 2, 2, 1)
-    """
-    waves = tiles // blocks
-    line = [(tile, step) for tile in range(waves * blocks, tiles) for step in range(steps)]
-    share = -(-len(line) // blocks)
-    found = []
-    for block in range(blocks):
-        mine = [WorkUnit(wave * blocks + block, 0, steps, None) for wave in range(waves)]
-        for tile, part in groupby(line[block * share : (block + 1) * share], lambda x: x[0]):
-            some = [step for _, step in part]
-            slot = None if len(some) == steps else tile - waves * blocks + block
-            mine.append(WorkUnit(tile, some[0], len(some), slot))
-        found.append(tuple(mine))
-    return tuple(found)
 
 
 def share_of(tiles: int, steps: int, blocks: int) -> int:
@@ -314,7 +270,7 @@ def each_unit(
     first: Operand = 0,
     every: int = 1,
 ) -> Iterator[Work]:
-    """The loop over a block's units: of "streamk" the closed form of `work_units`, else whole tiles.  Where
+    """The loop over a block's units: of "streamk" in closed form, else whole tiles.  Where
     warpgroups take turns, those for one of them: `every` so many, from the `first` on.
 
     >>> k = KernelBuilder("loop", threads=32)
@@ -340,7 +296,7 @@ def each_unit(
         shared = waves <= turn  # behind the whole waves
         opens = k.let("first", Select(shared, minus(start, begin), Const(0)))
         end = k.let("end", Select(shared, least(minus(stop, begin), steps), steps))
-        many = k.let("unit_steps", below(minus(end, opens), steps.facts.hi))
+        many = k.let("unit_steps", rasterize.below(minus(end, opens), steps.facts.hi))
         tile = k.let("tile", Select(shared, waves * blocks + at, block + turn * blocks))
         # steps of the units before, so that a ring goes on where they left it
         before = least(turn, waves) * steps + minus(begin, start)
@@ -359,7 +315,7 @@ def _turns(k: KernelBuilder, turns: Expr, first: Operand, every: int) -> Iterato
 
 def _share(line: Expr, steps: Expr, blocks: Expr) -> Expr:
     """Steps of a share: `share_of`, and 1 where no steps are left."""
-    return below(minus(line, 1) // blocks, steps.facts.hi) + 1
+    return rasterize.below(minus(line, 1) // blocks, steps.facts.hi) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,11 +363,11 @@ def build_fixup(p: GemmProblem, c: Sm80Config | Sm90Config) -> Kernel:
     inward = isinstance(c, Sm80Config)
     down, across, cluster = c.cluster_m, c.cluster_n, c.cluster
     wide = tile[0] * down, tile[1] * across
-    m, n, depth = declare_extents(k, p, c, (1, vec, 1), inward=inward)
+    m, n, depth = rasterize.declare_extents(k, p, c, (1, vec, 1), inward=inward)
     blocks = k.param("blocks", MOST_BLOCKS, cluster, cluster) // cluster
     parts = Workspace.declare(k, p, tile, writable=False)
-    grid = tile_grid(m, n, wide)
-    tiles, steps = k.let("tiles", grid[0] * grid[1]), k.let("steps", k_tiles(depth, c.tile_k))
+    grid = rasterize.tile_grid(m, n, wide)
+    tiles, steps = k.let("tiles", grid[0] * grid[1]), k.let("steps", rasterize.k_tiles(depth, c.tile_k))
     left = k.let("left", tiles % blocks)
     share = k.let("share", _share(left * steps, steps, blocks))
     chunks = -(-tile[0] * tile[1] // (vec * THREADS))
@@ -419,10 +375,10 @@ def build_fixup(p: GemmProblem, c: Sm80Config | Sm90Config) -> Kernel:
     line = k.let("at_line", number // (chunks * cluster))
     opens = k.let("opens", line * steps // share)  # the block that opens the tile
     count = k.let("count", minus((line * steps + (steps - 1)) // share + 1, opens))
-    corner = declare_corner(k, tiles // blocks * blocks + line, grid, wide, c.panel)
+    corner = rasterize.declare_corner(k, tiles // blocks * blocks + line, grid, wide, c.panel)
     rank = number // chunks % cluster
     corner = corner[0] + rank * (tile[0] * (down > 1)), corner[1] + rank * (tile[1] * (across > 1))
-    first = inward_corner(k, corner, (m, n), c) if inward else corner
+    first = rasterize.inward_corner(k, corner, (m, n), c) if inward else corner
     output = Output(k, p, vec, m, n, first=corner if c.edges and inward else None)
     at = k.let("at", number % chunks * THREADS + k.tid)
     row, column = k.let("row", at // (tile[1] // vec)), k.let("column", at % (tile[1] // vec) * vec)

@@ -38,7 +38,7 @@ from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 from layoutalg.kernels.gemm.epilogue import Epilogue, named_epilogue
-from layoutalg.kernels.modes import check_written
+from layoutalg.kernels.modes import check_written, strided
 
 if TYPE_CHECKING:
     from layoutalg.kernels.gemm.tiles import Sm80Config
@@ -481,11 +481,8 @@ def operand_view(
     >>> operand_view(p, "d", numpy.arange(30), (2, 3), (3, 1))[4].tolist()
     [[24, 25, 26], [27, 28, 29]]
     """
-    from numpy.lib.stride_tricks import as_strided
-
-    step = buffer.itemsize
-    extents = tuple(mode.extent for mode in p.batch)
-    return as_strided(buffer, (*extents, *shape), tuple(d * step for d in (*p.steps(name), *strides)))
+    extents = (mode.extent for mode in p.batch)
+    return strided(buffer, (*extents, *shape), (*p.steps(name), *strides))
 
 
 def multiplied(a: Any, b: Any, *scales: Any) -> Any:
@@ -513,10 +510,11 @@ def scale_view(p: GemmProblem, name: str, buffer: Any) -> Any:
     >>> scale_view(gemm_problem(8, 8, 200, "e4m3", arithmetic="blocks"), "scale_b", numpy.arange(2)).tolist()
     [[0, 1]]
     """
-    from numpy.lib.stride_tricks import as_strided
+    return strided(buffer, p.block_scales[name], _scale_steps(p, name))
 
-    steps = p.scale_strides[:2] if name == "scale_a" else p.scale_strides[2:]
-    return as_strided(buffer, p.block_scales[name], tuple(d * buffer.itemsize for d in steps))
+
+def _scale_steps(p: GemmProblem, name: str) -> tuple[int, ...]:
+    return p.scale_strides[:2] if name == "scale_a" else p.scale_strides[2:]
 
 
 def scale_elems(p: GemmProblem, name: str) -> int:
@@ -525,8 +523,7 @@ def scale_elems(p: GemmProblem, name: str) -> int:
     >>> scale_elems(gemm_problem(8, 200, 200, "e4m3", arithmetic="blocks"), "scale_a")
     16
     """
-    steps = p.scale_strides[:2] if name == "scale_a" else p.scale_strides[2:]
-    return 1 + sum((n - 1) * d for n, d in zip(p.block_scales[name], steps, strict=True))
+    return 1 + sum((n - 1) * d for n, d in zip(p.block_scales[name], _scale_steps(p, name), strict=True))
 
 
 SCALE_STEPS = ("scale_a_m", "scale_a_k", "scale_b_n", "scale_b_k")

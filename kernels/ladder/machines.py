@@ -50,7 +50,6 @@ class Machine:
     arch: str
     target: str
     sms: int
-    clock_hz: float
     flops: Mapping[str, float]
     wavefront_cycles: float
     l2: float
@@ -74,7 +73,7 @@ def _h200() -> Machine:
     clock = board.f32_flops_per_s / (board.sms * 2 * chip.lanes * chip.sm_partitions)
     dram = board.dram_bytes_per_s / board.sms / clock
     return Machine(
-        "H200", "sm_90", "sm_90a", board.sms, clock, {**FLOPS_PER_CYCLE, "wgmma": WGMMA_PER_CYCLE}, 1.0, 64.0,
+        "H200", "sm_90", "sm_90a", board.sms, {**FLOPS_PER_CYCLE, "wgmma": WGMMA_PER_CYCLE}, 1.0, 64.0,
         dram,
         (
             "tensor and fma: measured on registers alone",
@@ -99,7 +98,7 @@ def _t4() -> Machine:
         for rates in (T4_ACHIEVED.units, T4_ACHIEVED.levels, stated.units, stated.levels)
     )
     return Machine(
-        "T4", "sm_75", "sm_75", board.sms, _T4_BOOST_HZ, {"f16.k8": units["tensor"], "ffma": units["f32"]},
+        "T4", "sm_75", "sm_75", board.sms, {"f16.k8": units["tensor"], "ffma": units["f32"]},
         chip.line_bytes / levels["shared"], levels["l2"], levels["dram"],
         (
             f"tensor: {units['tensor']:,.0f} flops per cycle, published ({peak['tensor']:,.0f} documented)",

@@ -9,7 +9,6 @@
     matrix_plan          configurations of copies and transposes of matrices
     permute              the kernels of copies and permutes of any strides, built for one problem
     matrix               those of copies and transposes of matrices, extents at run time
-    certificate          why the tile's layout in shared memory is free of conflicts
     families             the Family records, with the least traffic of any order
 
 Elements are copied bitwise, except those that a permute converts.
@@ -17,12 +16,11 @@ Elements are copied bitwise, except those that a permute converts.
 
 from __future__ import annotations
 
-from layoutalg.kernels.move.certificate import certify
 from layoutalg.kernels.move.families import MOVE_FAMILIES, least_bytes
 from layoutalg.kernels.move.matrix import build_transpose
 from layoutalg.kernels.move.matrix_plan import CopyConfig, TransposeConfig, copy_configs, transpose_configs
+from layoutalg.kernels.move.partition import MOVED
 from layoutalg.kernels.move.permute import build as build_permute
-from layoutalg.kernels.move.plan import best as best_permute
 from layoutalg.kernels.move.plan import configs as permute_configs
 from layoutalg.kernels.move.problem import (
     WIDTHS_BYTES,

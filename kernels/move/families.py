@@ -27,15 +27,8 @@ from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import family
 from layoutalg.kernels.matrix import MatrixProblem, matrix_problem
 from layoutalg.kernels.model import Clock, accesses_clock
-from layoutalg.kernels.move import plan
+from layoutalg.kernels.move import matrix_plan, plan
 from layoutalg.kernels.move.matrix import build_copy, build_transpose
-from layoutalg.kernels.move.matrix_plan import (
-    copy_configs,
-    further_copies,
-    further_transposes,
-    transpose_configs,
-    transpose_refusals,
-)
 from layoutalg.kernels.move.permute import build as build_permute
 from layoutalg.kernels.move.problem import Moves, PermuteProblem, normalise, permute_problem
 from layoutalg.limits import Most
@@ -131,15 +124,17 @@ def _without_cp_async(p: Any, nbytes: int, arch: str | Arch) -> family.Candidate
 
 
 def _copy_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[family.Candidate]:
-    found = copy_configs(p, arch)
+    found = matrix_plan.copy_configs(p, arch)
     yield from map(family.Candidate, found)
     if not any(c.via == "cp.async" for c in found):
         yield _without_cp_async(p, found[0].vec * p.element_bytes, arch)
 
 
 def _transpose_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[family.Candidate]:
-    yield from map(family.Candidate, transpose_configs(p, arch))
-    yield from (family.Candidate(f"{m} x {n}", why) for (m, n), why in transpose_refusals(p, arch))
+    yield from map(family.Candidate, matrix_plan.transpose_configs(p, arch))
+    yield from (
+        family.Candidate(f"{m} x {n}", why) for (m, n), why in matrix_plan.transpose_refusals(p, arch)
+    )
 
 
 # --- tensors -------------------------------------------------------------------------------------------
@@ -201,11 +196,11 @@ def _matrix_family(
 MOVE_FAMILIES = (
     _matrix_family(
         "tiled_copy", "dst[m, n] = src[m, n] with leading dimensions",
-        build_copy, _copy_candidates, further_copies, _called_copies, turned=False,
+        build_copy, _copy_candidates, matrix_plan.further_copies, _called_copies, turned=False,
     ),
     _matrix_family(
         "transpose", "dst[n, m] = src[m, n] with leading dimensions",
-        build_transpose, _transpose_candidates, further_transposes, turned=True,
+        build_transpose, _transpose_candidates, matrix_plan.further_transposes, turned=True,
     ),
     family.Family(
         "permute",

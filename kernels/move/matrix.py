@@ -25,20 +25,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
+from layoutalg.codegen import instr
 from layoutalg.codegen.costs import describe
 from layoutalg.codegen.expr import Expr
-from layoutalg.codegen.instr import (
-    BAR,
-    CP_COMMIT,
-    CP_WAIT,
-    LDG,
-    LDS,
-    STG_WHOLE,
-    STS,
-    TRANSPOSE_8,
-    TRANSPOSE_16,
-    Instr,
-)
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile
 from layoutalg.codegen.program import Kernel, Shared
 from layoutalg.kernels.matrix import MatrixProblem
@@ -55,7 +44,7 @@ from layoutalg.layout import Layout
 
 X = TypeVar("X")
 
-TRANSPOSE_WORDS: Mapping[int, Instr] = MappingProxyType({2: TRANSPOSE_16, 4: TRANSPOSE_8})
+TRANSPOSE_WORDS: Mapping[int, instr.Instr] = MappingProxyType({2: instr.TRANSPOSE_16, 4: instr.TRANSPOSE_8})
 """The instructions that transpose a corner of 2 or 4 rows in registers, a word of each."""
 
 
@@ -105,10 +94,10 @@ def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
             tile = k.shared("tile", p.dtype, Layout((c.tile_m, c.tile_n), (c.tile_n, 1)), align_bytes=128)
             mine = thread.partition_D(tile)
             k.copy(here, mine)
-            k.do(CP_COMMIT)
-            k.do(CP_WAIT, 0)  # every thread reads back only what it copied: its own wait is enough
+            k.do(instr.CP_COMMIT)
+            k.do(instr.CP_WAIT, 0)  # every thread reads back only what it copied: its own wait is enough
             here = mine
-        k.store(k.load(here, name="v"), there, instr=STG_WHOLE)
+        k.store(k.load(here, name="v"), there, instr=instr.STG_WHOLE)
     with k.Else():
         here, there = (
             local_tile(t.transposed, (c.edge_vec, 1), (None, None))[0, 0, None, None] for t in (s, d)
@@ -140,7 +129,7 @@ def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
         with k.Else():
             k.load(here, where=here.inside, into=v)
         _put(k, v, put)
-        k.do(BAR)
+        k.do(instr.BAR)
         u = k.load(get, name="u")
         with k.If(full):
             k.store(u, there)
@@ -151,7 +140,7 @@ def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
             _put(k, k.load(here, name="v"), put)
         with k.Else():
             _one_by_one(k, s.transposed, tile, s.transposed, "one")
-        k.do(BAR)
+        k.do(instr.BAR)
         with k.If(full):
             k.store(k.load(get, name="u"), there)
         with k.Else():
@@ -171,7 +160,7 @@ def _put(k: KernelBuilder, v: Fragment, put: Tensor) -> None:
     with k.Unroll("i", passes) as i, k.Unroll("w", vector // side) as w:
         k.do(TRANSPOSE_WORDS[rows], t, *(v.at((w * side, r), i, 0, values=side) for r in range(rows)))
         with k.Unroll("e", side) as e:
-            k.do(STS[rows * size], put.at((w * side + e, 0), i, 0), t[e])
+            k.do(instr.STS[rows * size], put.at((w * side + e, 0), i, 0), t[e])
 
 
 def _one_by_one(
@@ -179,8 +168,8 @@ def _one_by_one(
 ) -> None:
     """Move the part of a tile that exists between two views: elements, or vectors that no edge cuts."""
     nbytes = vec * here.buffer.element_bytes
-    load = LDS if isinstance(here.buffer, Shared) else LDG
-    store = STS if isinstance(there.buffer, Shared) else STG_WHOLE
+    load = instr.LDS if isinstance(here.buffer, Shared) else instr.LDG
+    store = instr.STS if isinstance(there.buffer, Shared) else instr.STG_WHOLE
     one = k.reg(name, max(1, nbytes // 4))
     with k.For("j", where.size // k.threads, unroll=unroll) as j:
         x = k.tid + j * k.threads

@@ -172,7 +172,7 @@ def parts(stage: Stage) -> list[tuple[int, int]]:
     return [(first, count) for first in range(0, vec, count)]
 
 
-ELEMENT = MappingProxyType({1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"})
+MOVED = MappingProxyType({1: "u8", 2: "u16", 4: "u32", 8: "u64", 16: "c128"})
 """Element types by width: elements are moved, never computed with."""
 
 Way: TypeAlias = Literal["load", "store", "read", "write"]
@@ -486,7 +486,7 @@ def tensor_of(k: KernelBuilder, stage: Stage, name: Literal["src", "dst"]) -> Te
     """
     strides, size = {"src": (stage.src_strides, stage.size), "dst": (stage.dst_strides, stage.dst_size)}[name]
     steps = (*strides, 1)
-    return k.tensor(name, ELEMENT[size], (None,) * len(steps), steps, writable=name == "dst")
+    return k.tensor(name, MOVED[size], (None,) * len(steps), steps, writable=name == "dst")
 
 
 def flat(tensor: Tensor, place: Expr) -> MemRef:

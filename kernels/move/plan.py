@@ -129,16 +129,6 @@ def configs(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> tuple[PermuteConfig, .
     return tuple(dict.fromkeys(_candidates(x, arch)))
 
 
-def best(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> PermuteConfig:
-    """The first of `configs`.
-
-    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
-    >>> best(normalise(permute_problem((64, 64, 3), (2, 0, 1), "f32"))).way
-    'staged'
-    """
-    return configs(x, arch)[0]
-
-
 def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
     sms = machine_of(arch).sms
     if _rows_stay_whole(x):
@@ -261,7 +251,8 @@ def _wide(x: Moves, tile: tuple[int, ...], align: int, machine: Arch) -> Permute
     if soon.walk != stage.walk and there * ROWS_WORTH < here:
         c, stage = soon.config, soon
     filled = [filled_units(stage, nbytes) * nbytes for nbytes in (HALF_LINE_BYTES, LINE_BYTES)]
-    lines = asynchronous and _is_dense(x) and filled[1] <= LINES_WORTH * filled[0]
+    dense = 2 * prod(m.extent for m in x.modes if m.src) > x.src_elems - x.src_offset  # most bytes of lines
+    lines = asynchronous and dense and filled[1] <= LINES_WORTH * filled[0]
     return replace(c, lines=lines, turned=stage.can_turn)
 
 
@@ -286,11 +277,6 @@ def _threaded(stage: Stage, chip: Arch) -> PermuteConfig:
     return replace(stage.config, threads=threads, loading=loading, storing=storing)
 
 
-def _is_dense(x: Moves) -> bool:
-    """Whether most of the bytes in the source's lines are read."""
-    return 2 * prod(m.extent for m in x.modes if m.src) > x.src_elems - x.src_offset
-
-
 def _widest(length: int, size: int, most: int) -> int:
     """Elements of the widest access, of 16, 8 or 4 bytes, that a run is worth; a run of 0 is none."""
     limit = min(max(4, length * size // 2), size * most) if length else 0
@@ -309,7 +295,7 @@ def clock_of(x: Moves, c: PermuteConfig, arch: str | Arch) -> Clock:
 
     >>> from layoutalg.kernels.move.problem import normalise, permute_problem
     >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
-    >>> 28 < clock_of(x, best(x), "sm_90")(machine_of("sm_90")).us < 38
+    >>> 28 < clock_of(x, configs(x)[0], "sm_90")(machine_of("sm_90")).us < 38
     True
     """
     stage = Stage(x, c)

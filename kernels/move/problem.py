@@ -49,6 +49,7 @@ from layoutalg.kernels.modes import (
     compact_strides,
     lowest,
     normal_form,
+    strided,
 )
 from layoutalg.layout import AnyLayout, Layout, Swizzle, Swizzles, coalesce, flatten_tree, product
 
@@ -398,14 +399,3 @@ def reference(p: PermuteProblem, src: Any, old: Any) -> Any:
     else:
         strided(result, p.shape, p.dst, p.dst_offset)[...] = strided(src, p.shape, p.src, p.src_offset)
     return result
-
-
-def strided(buffer: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Any:
-    """A tensor inside a flat buffer, as a NumPy view.
-
-    >>> import numpy
-    >>> strided(numpy.arange(6), (2, 2), (-3, 2), 3).tolist()
-    [[3, 5], [0, 2]]
-    """
-    steps = tuple(d * buffer.itemsize for d in strides)
-    return numpy.lib.stride_tricks.as_strided(buffer[offset:], shape, steps)

@@ -41,6 +41,7 @@ from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, launch_se
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.kernels.modes import strided
 from layoutalg.kernels.rowwise.programs import build_reduction
 from layoutalg.kernels.rowwise.reductions import INT32_COUNT, Labels, ReduceProblem, reduce_problem
 from layoutalg.kernels.rowwise.tensors import ELEMENTS, AxesProblem, axes_problem
@@ -175,9 +176,7 @@ def losses(p: CrossEntropyProblem, src: Any, targets: Any) -> tuple[Any, Any]:
     ([0.693, 0.0], [1.0, 0.0])
     """
     x = p.axes
-    steps = tuple(d * src.itemsize for d in x.src)
-    view = numpy.lib.stride_tricks.as_strided(src[x.src_offset :], x.shape, steps).astype("f8")
-    rows = numpy.moveaxis(view, x.axes[0], -1)
+    rows = numpy.moveaxis(strided(src, x.shape, x.src, x.src_offset).astype("f8"), x.axes[0], -1)
     at = targets[p.target_offset : p.target_offset + x.outputs].astype("i8").reshape(x.kept_shape)
     with numpy.errstate(all="ignore"):
         most = rows.max(axis=-1, initial=-numpy.inf)

@@ -31,6 +31,7 @@ import numpy
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ResourceError, ShapeError, UnsupportedError, check_choice
+from layoutalg.kernels.modes import strided
 from layoutalg.kernels.rowwise.tensors import ELEMENTS, AxesProblem, axes_problem
 
 INTEGERS = ("s8", "u8", "s16", "s32", "s64")
@@ -226,9 +227,7 @@ def reduced(p: ReduceProblem, src: Any) -> Any:
     [1, 0]
     """
     x = p.axes
-    steps = tuple(d * src.itemsize for d in x.src)
-    view = numpy.lib.stride_tricks.as_strided(src[x.src_offset :], x.shape, steps)
-    view = view.astype("i8" if p.dtype.name in INTEGERS else "f8")
+    view = strided(src, x.shape, x.src, x.src_offset).astype("i8" if p.dtype.name in INTEGERS else "f8")
     with numpy.errstate(all="ignore"):
         if FOLD[p.op] == "arg":
             last = numpy.moveaxis(view, x.axes, range(-len(x.axes), 0) if x.axes else ())

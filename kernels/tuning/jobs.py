@@ -30,7 +30,6 @@ from layoutalg.codegen.costs import is_shared, sequence_traffic, total_costs, un
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import LayoutAlgError, MismatchError, UnsupportedError
 from layoutalg.kernels.checks import Launch, Pace, bench_of
-from layoutalg.kernels.family import Family
 from layoutalg.kernels.identity import data_digest
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.store import MOST_TEXT, Key, Record, Store, kernel_digest, text_digest
@@ -233,15 +232,6 @@ def counters_of(sequence: LaunchSequence, scalars: Mapping[str, int], arch: str)
         "sectors": float(sum(cost.total for cost in traffic.values()) - shared),
         "wavefronts": float(shared),
     }
-
-
-def check_modelled(family: Family, problem: Any, arch: str) -> None:
-    """Raise UnsupportedError for a problem of whose first configuration nothing says how long it takes.
-
-    >>> from layoutalg.kernels.registry import FAMILIES
-    >>> check_modelled(FAMILIES["transpose"], FAMILIES["transpose"].problem(64, 64, "f32"), "sm_90")
-    """
-    family.expected(problem, family.choose(problem, arch), arch)
 
 
 def by_model(job: Job, built: Built) -> Times:

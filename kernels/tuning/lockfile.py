@@ -100,20 +100,16 @@ class Lock:
         entry, chip = self.entry(family.name, problem, arch, gpu), find_arch(arch).name
         if entry is None:
             return None
+        wrong = ", which the family does not offer"
         for config in family.searched(problem, arch):
             if data_digest(config) == entry.config:
                 kernel = kernel_digest(family.call_launches(problem, config, chip), chip)
-                if kernel != entry.kernel:
-                    raise MismatchError(
-                        f"{self.name} has {family.name} {entry.shown[0]} as {entry.shown[1]} with "
-                        f"the kernels {entry.kernel[:12]}, this version makes {kernel[:12]}: tune again, or "
-                        f"unset {VARIABLE}"
-                    )
-                return config
-        raise MismatchError(
-            f"{self.name} has {family.name} {entry.shown[0]} as {entry.shown[1]}, which the "
-            f"family does not offer: tune again, or unset {VARIABLE}"
-        )
+                if kernel == entry.kernel:
+                    return config
+                wrong = f" with the kernels {entry.kernel[:12]}, this version makes {kernel[:12]}"
+                break
+        has = f"{self.name} has {family.name} {entry.shown[0]} as {entry.shown[1]}"
+        raise MismatchError(f"{has}{wrong}: tune again, or unset {VARIABLE}")
 
 
 def lock_of(records: Iterable[Record], gpu: str | None = None) -> Lock:

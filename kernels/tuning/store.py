@@ -92,7 +92,7 @@ class Key:
     @property
     def digest(self) -> str:
         """64 hex digits of all of it."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return sorted_digest(asdict(self))
 
     @property
     def place(self) -> tuple[str, str, str, str, str, str]:
@@ -159,6 +159,15 @@ def by_problem(records: Iterable[Record]) -> dict[tuple[str, ...], list[Record]]
     return {name: sorted(own, key=lambda r: r.rank) for name, own in groups.items()}
 
 
+def sorted_digest(value: Any) -> str:
+    """64 hex digits of a value as JSON, whatever the order of its fields.
+
+    >>> sorted_digest({"a": 1, "b": 2}) == sorted_digest({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
 def kernel_digest(sequence: LaunchSequence, arch: str) -> str:
     """64 hex digits of the text of all kernels of a sequence, in order.  Raises what `to_cuda` raises.
 
@@ -168,8 +177,7 @@ def kernel_digest(sequence: LaunchSequence, arch: str) -> str:
     >>> kernel_digest(one, "sm_90") == kernel_digest(one, "sm_80"), len(kernel_digest(one, "sm_90"))
     (True, 64)
     """
-    texts = [to_cuda(kernel, find_arch(arch).name) for kernel in sequence.kernels]
-    return text_digest(texts)
+    return text_digest([to_cuda(kernel, find_arch(arch).name) for kernel in sequence.kernels])
 
 
 def text_digest(texts: list[str]) -> str:
@@ -349,8 +357,7 @@ def _line(record: Record) -> bytes:
     """A record's line.  Raises ParseError for one that no reader would take."""
     named = fields_of(record)
     record_of(named)
-    text = json.dumps(named, sort_keys=True, allow_nan=False)
-    line = json.dumps({"record": named, "sha256": _digest(text)}, sort_keys=True).encode()
+    line = json.dumps({"record": named, "sha256": sorted_digest(named)}, sort_keys=True).encode()
     if len(line) >= LINE_BYTES:
         raise ResourceError("bytes of a record", len(line), LINE_BYTES)
     return line + b"\n"
@@ -365,10 +372,6 @@ def _record_of_line(line: bytes) -> Record:
         raise ParseError("it is not JSON") from error
     if not isinstance(named, dict) or named.keys() != {"record", "sha256"}:
         raise ParseError("it has not the fields record and sha256")
-    if named["sha256"] != _digest(json.dumps(named["record"], sort_keys=True)):
+    if named["sha256"] != sorted_digest(named["record"]):
         raise MismatchError("its digest is not that of its record")
     return record_of(named["record"])
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -36,15 +36,12 @@ def shares(records: Iterable[Record], tops: Sequence[int] = (1, 4, 8, 16)) -> di
     problems = by_problem(records)
     if not problems:
         raise MismatchError("no record of the store has times: there is nothing to search")
-    means = {}
-    for n in tops:
-        each = [
-            min(r.ns for r in own) / min(first)
-            for own in problems.values()
-            if (first := [r.ns for r in own if r.rank < n])
-        ]
-        means[n] = geometric_mean(each) if each else 0.0
-    return means
+    best = {name: min(r.ns for r in own) for name, own in problems.items()}
+    first = {
+        n: [best[name] / min(x) for name, own in problems.items() if (x := [r.ns for r in own if r.rank < n])]
+        for n in tops
+    }
+    return {n: geometric_mean(each) if each else 0.0 for n, each in first.items()}
 
 
 def without(records: Iterable[Record], n: int) -> int:

@@ -18,8 +18,9 @@ from layoutalg.codegen.program import Kernel, dynamic_bytes, lower
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import SimulationError
 from layoutalg.kernels import FAMILIES, Family, verify
-from layoutalg.kernels.matrix import MatrixProblem, arguments, buffers, reference
+from layoutalg.kernels.matrix import MatrixProblem, reference
 from layoutalg.layout import ComposedLayout, Swizzle
+from tests.draws.matrices import arguments, buffers
 from tests.draws.sequences import MATRIX_OPS
 from tests.hostshim import KernelFault, run_cuda_text
 from tests.mutants import planting

@@ -135,7 +135,7 @@ def most(rng: random.Random) -> int:
 
 def problem_case(family: str, p: Any) -> Case:
     """A problem of a family, made ready."""
-    made = partial(plan_cache.ready_sequence, family, p, ARCH, None, (), GPU)
+    made = partial(plan_cache.ready_sequence, family, p, ARCH, None, GPU)
     return f"{family} {p}", lambda gpu: made
 
 

@@ -37,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from layoutalg.codegen import gpu
 from layoutalg.kernels.checks import checks_of
-from layoutalg.kernels.checks.verification import verify
+from layoutalg.kernels.checks.record import verify
 from tests.bench.against import RELEASE, base_tree
 from tests.bench.kernel_images import Pair, pairs, prepared
 from tests.bench.options import options

@@ -72,7 +72,7 @@ def made(build: Callable[[], LaunchSequence]) -> tuple[float, float]:
 def row(case: Any, predicted: Any, runs: int) -> Row:
     """Make and count a case; `predicted` is what is stored of it: numbers, a sentence, or None."""
     family, p, config = chosen(case)
-    build = partial(family.shared or family.launches, p, config, ARCH)
+    build = partial(family.launches, p, config, ARCH)
     built, printed = map(min, zip(*[made(build) for _ in range(runs + 1)][1:], strict=True))
     launches, found = plan(case).launches, list[AccessTraffic]()
     start = time.process_time()

@@ -9,7 +9,7 @@ import pytest
 
 from layoutalg.cli.commands.help import demo
 from layoutalg.kernels import checks as kernel_checks
-from layoutalg.kernels.checks.verification import Check, VerifyReport
+from layoutalg.kernels.checks.record import Check, VerifyReport
 from tests.command import answer, process, run
 
 

@@ -16,8 +16,8 @@ from layoutalg.kernels import checks as kernel_checks
 from layoutalg.kernels.bench import BenchRow, Method, Run, Timed
 from layoutalg.kernels.checks import bench_of
 from layoutalg.kernels.checks.gemm import SIZES
+from layoutalg.kernels.checks.record import Check, VerifyReport
 from layoutalg.kernels.checks.rowwise import CASES
-from layoutalg.kernels.checks.verification import Check, VerifyReport
 from layoutalg.kernels.registry import find_steps
 from tests.command import answer, refusal, run
 from tests.sweeps import each

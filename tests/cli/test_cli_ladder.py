@@ -8,8 +8,7 @@ from functools import cache
 import pytest
 
 from layoutalg.kernels import Family, find_family, ladder
-from layoutalg.kernels.ladder.gemm import predict_steps
-from layoutalg.kernels.ladder.step import Step
+from layoutalg.kernels.ladder.step import Step, predict_steps
 from tests.command import answer, run
 
 STEPS = {

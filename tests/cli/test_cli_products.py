@@ -16,7 +16,7 @@ from layoutalg.errors import LayoutAlgError, ParseError
 from layoutalg.kernels import checks as kernel_checks
 from layoutalg.kernels import find_family
 from layoutalg.kernels.checks.gemm import VERIFIED as VERIFIED_PRODUCTS
-from layoutalg.kernels.checks.verification import Check, VerifyReport
+from layoutalg.kernels.checks.record import Check, VerifyReport
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from tests.command import answer, refusal, run
 from tests.draws.sequences import TENSOR_OPS, launches_of, problem_of

@@ -34,7 +34,7 @@ from layoutalg.kernels.move import plan as permute_plan
 from layoutalg.kernels.move.problem import normalise
 from layoutalg.kernels.rowwise.ways.norm_plan import norm_configs
 from layoutalg.reading import parse_index
-from tests.draws import norms, reductions
+from tests.draws import matrices, norms, reductions
 from tests.draws.permutations import random_problem
 from tests.draws.sequences import family_of
 from tests.hostshim import run_cuda_text
@@ -214,7 +214,7 @@ def matrix_trial(name: str, rng: random.Random, draws: int) -> list[str]:
     for _ in range(draws):
         x = says.draw(rng, {})
         q = replace(p, m=x["m"], n=x["n"], lds=x["lds"], ldd=x["ldd"])
-        src, old = matrix.buffers(q, rng.randrange(99))
+        src, old = matrices.buffers(q, rng.randrange(99))
         for way, run in RUNS.items():
             dst = old.copy()
             run(kernel, {**x, "src": src, "dst": dst})

@@ -14,7 +14,7 @@ import numpy as np
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.checks.rows import norm_bound
 from layoutalg.kernels.elements import agrees, bits_of, numbers_of, whole_units
-from layoutalg.kernels.move.problem import strided
+from layoutalg.kernels.modes import strided
 from layoutalg.kernels.rowwise import NormLaunches, NormProblem, arguments, norm_problem, normed
 from layoutalg.kernels.rowwise.forms import rows_of, with_fold
 from layoutalg.kernels.rowwise.ways.norm_plan import form_of

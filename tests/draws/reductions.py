@@ -9,7 +9,7 @@ from typing import Any
 from layoutalg.kernels import rowwise
 from layoutalg.kernels.checks.rows import reduction_bound
 from layoutalg.kernels.elements import agrees, bits_of, numbers_of
-from layoutalg.kernels.move.problem import strided
+from layoutalg.kernels.modes import strided
 from tests.draws.strides import drawn_order, drawn_shape, drawn_strides
 
 

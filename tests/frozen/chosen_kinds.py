@@ -34,7 +34,7 @@ from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.checks import checks_of
-from layoutalg.kernels.checks.verification import Check, compare, copied, given_to
+from layoutalg.kernels.checks.record import Check, compare, copied, given_to
 from layoutalg.kernels.elementwise import FORMULAS
 from layoutalg.kernels.norms import NORMS
 from tests.frozen.kinds import Kind, fewer, kind_of

@@ -109,7 +109,7 @@ def chosen(case: Case) -> tuple[Family, Any, Any]:
 def plan(case: Case) -> Planned:
     """The launches of a case, its buffers and its predictions.  Raises what the library raises."""
     family, p, config = chosen(case)
-    sequence = (family.shared or family.launches)(p, config, ARCH)
+    sequence = family.launches(p, config, ARCH)
     buffers = _buffers(p) | {"scratch": _buffer(sequence.scratch_bytes)}
     given: dict[str, Any] = {x: x for x in buffers}
     if isinstance(p, GemmProblem):

@@ -17,7 +17,7 @@ from typing import Any
 from layoutalg.codegen import gpu
 from layoutalg.kernels.checks.move import CASES
 from layoutalg.kernels.elements import CARRIER
-from layoutalg.kernels.move import best_permute, build_permute, normalise, permute_problem
+from layoutalg.kernels.move import build_permute, normalise, permute_configs, permute_problem
 from tests.gpu.timing import Turns, free, torch_type
 
 IMAGES = (128, 224, 224, 3), (0, 3, 1, 2)
@@ -39,7 +39,7 @@ def prepared(asked: tuple[str, Case]) -> gpu.Prepared:
     """The plan of a case, compiled."""
     arch, (source, result, shape, axes) = asked
     x = normalise(permute_problem(shape, axes, source, result=result))
-    return gpu.prepare(build_permute(x, best_permute(x, arch)), arch)
+    return gpu.prepare(build_permute(x, permute_configs(x, arch)[0]), arch)
 
 
 def measured(case: Case, ready: gpu.Prepared, turns: Turns) -> list[float]:

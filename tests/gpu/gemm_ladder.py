@@ -6,7 +6,7 @@ python -m tests.gpu.gemm_ladder gemm-sm90             the steps of wgmma, with w
 python -m tests.gpu.gemm_ladder chosen                products as they are chosen, instead of steps
 python -m tests.gpu.gemm_ladder gemm-sm80 512 launch  every step once: the process that the profiler watches
 
-Predictions are those of layoutalg.kernels.ladder.gemm, for the machine code that is launched.
+Predictions are those of layoutalg.kernels.ladder.step, for the machine code that is launched.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from layoutalg.kernels.checks import bench_of
 from layoutalg.kernels.checks.gemm import STEPS_SIZE
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.ladder import ARCH, Step, effects, predict_steps
-from layoutalg.kernels.ladder.gemm import predict_step
 from layoutalg.kernels.ladder.machines import TARGET
+from layoutalg.kernels.ladder.step import predict_step
 from layoutalg.kernels.registry import find_steps
 from tests.gpu.counters import ARRIVED, BY_INSTRUCTION, COPIES, LDS, count_launches, idle_most, verdict
 

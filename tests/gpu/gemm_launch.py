@@ -21,7 +21,7 @@ from layoutalg.kernels.checks.gemm import differs
 from layoutalg.kernels.elements import CARRIER
 from layoutalg.kernels.gemm import Config, GemmProblem, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.choice import SIMT, SM80
-from layoutalg.kernels.gemm.launches import shared_launches
+from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.ladder.steps import SM80_LADDER as LADDER
 from tests.gpu.timing import Run, plainly
 from tests.kernels.gemm.cases import arguments, expected
@@ -41,7 +41,7 @@ SHAPES = ((256, 256, 128), (1, 1, 1), (127, 257, 61), (200, 72, 136), (64, 8, 10
 def compiled_way(asked: tuple[Way, str]) -> gpu.CompiledSequence:
     """The launches of one way, compiled for an architecture."""
     (p, config), arch = asked
-    return gpu.compile_sequence(shared_launches(p, config, arch), arch)
+    return gpu.compile_sequence(launches(p, config, arch), arch)
 
 
 def load_all(ways: Sequence[Way]) -> list[gpu.CompiledSequence]:

@@ -3,9 +3,9 @@
 python -m tests.gpu.gemm_sm90_counters            the table; the exit status is 1 when a number is other
 python -m tests.gpu.gemm_sm90_counters launch N   launch case N once: the process that the profiler watches
 
-Predictions are those of layoutalg.kernels.ladder.sm90.  TMA, products and shared wavefronts have to be equal;
-sectors of the L2 are at most those of the requests, since those of neighbouring multiprocessors are joined on
-their way, and a launch adds some for tensor maps, instructions and constants.
+Predictions are those of layoutalg.kernels.ladder.counters.  TMA, products and shared wavefronts have to be
+equal; sectors of the L2 are at most those of the requests, since those of neighbouring multiprocessors are
+joined on their way, and a launch adds some for tensor maps, instructions and constants.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 
 from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
-from layoutalg.kernels.ladder.sm90 import work
+from layoutalg.kernels.ladder.counters import work
 from layoutalg.kernels.ladder.step import held
 from tests.gpu.counters import BY_INSTRUCTION, METRICS, Row, count_launches, table
 from tests.gpu.gemm_ladder import BY_TMA, JOINED, MOST_WARPS, launch_all, most_sectors

@@ -28,7 +28,7 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.dtype import dtype
 from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
-from layoutalg.kernels.ladder.sm90 import work
+from layoutalg.kernels.ladder.counters import work
 from layoutalg.layout import AnyLayout, Layout
 from tests.gpu.counters import count_launches, verdict
 from tests.gpu.gemm_ladder import BY_TMA, launch_all

@@ -11,7 +11,7 @@ from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.checks import checks_of
 from layoutalg.kernels.elementwise import FORMULAS
-from layoutalg.kernels.matrix import arguments, buffers
+from tests.draws.matrices import arguments, buffers
 from tests.draws.sequences import MATRIX_OPS
 from tests.gpu.tools import STATUS, needs_gpu
 

@@ -40,7 +40,7 @@ MOST_TILE_BYTES = 110 << 10
 
 def drawn(x: Moves, rng: random.Random, count: int, arch: str) -> list[PermuteConfig]:
     """The plan's configuration, and others with tiles, widths, units and walks at random."""
-    found, size = [permute_plan.best(x, arch)], x.element_bytes
+    found, size = [permute_plan.configs(x, arch)[0]], x.element_bytes
     if count:
         ranked = permute_plan._ranked(x, arch)[: count // 2]
         found += [permute_plan._stored(x, c, arch)[1] for c in ranked]

@@ -15,7 +15,7 @@ from layoutalg.codegen.gpu.preparation import launch_grid
 from layoutalg.codegen.program import SCRATCH, Kernel, LaunchSequence, dynamic_bytes, printed_sequence
 from layoutalg.codegen.program.checks import check as check_program
 from layoutalg.codegen.sim import simulate_sequence
-from layoutalg.kernels.checks.verification import traced_costs
+from layoutalg.kernels.checks.record import traced_costs
 from layoutalg.kernels.move.problem import PermuteProblem, reference
 from layoutalg.kernels.rowwise import NormProblem, plan_with
 from tests.draws import norms, reductions

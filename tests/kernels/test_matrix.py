@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from layoutalg.errors import LayoutAlgError, ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.kernels.matrix import matrix_problem, reference, strided, vector_elems
+from layoutalg.kernels.matrix import matrix_problem, reference, vector_elems
+from layoutalg.kernels.modes import strided
 from tests.sweeps import each
 
 
@@ -61,5 +62,5 @@ def test_the_reference_writes_the_matrix_and_nothing_else(turned: bool) -> None:
 
 def test_strided_is_a_view() -> None:
     x = np.zeros(10, dtype=np.uint8)
-    strided(x, 2, 3, 6)[1, 2] = 7
+    strided(x, (2, 3), (6, 1))[1, 2] = 7
     assert x[8] == 7

@@ -19,7 +19,6 @@ from layoutalg.codegen.program import LaunchSequence, launch_sequence
 from layoutalg.errors import ResourceError
 from layoutalg.kernels import FAMILIES, Candidate, Family, plan_cache
 from layoutalg.kernels.checks import checks_of
-from layoutalg.kernels.gemm.problem import scalar_words
 from layoutalg.kernels.identity import code_id
 from layoutalg.kernels.plan_cache import plan_key
 from layoutalg.kernels.rowwise import norm_problem
@@ -72,15 +71,11 @@ def test_a_plan_comes_back_as_it_was_and_is_planned_once(folder: Path, planned: 
     assert planned == ["softmax_f32_clear"]
 
 
-def test_scalars_of_a_call_are_kept_with_the_plan(folder: Path, planned: list[str]) -> None:
-    """One text computes products with any factor: its machine code is compiled once."""
+def test_kernels_that_calls_share_are_compiled_once(planned: list[str]) -> None:
     plan_cache._compiled.cache_clear()
     p = FAMILIES["gemm-simt"].problem(40, 24, 16)
-    for alpha in (1.0, 2.0, 1.0):
-        words = tuple(scalar_words(p, "alpha", alpha).items())
-        (kernel,) = plan_cache.ready_sequence("gemm-simt", p, "sm_80", folder, words).kernels
-        assert words[0][1] in [value for _, value in kernel.scalars]
-    assert len(planned) == 1
+    first, second = (plan_cache.ready_sequence("gemm-simt", p, "sm_80", None) for _ in range(2))
+    assert first == second and len(planned) == 1
 
 
 @pytest.fixture
@@ -229,7 +224,7 @@ def step(constant: int) -> Applied:
 def with_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     first = next(iter(FAMILIES.values()))
     family = replace(
-        first, name="applied", launches=applied, shared=None, called=None,
+        first, name="applied", launches=applied, called=None,
         candidates=lambda p, arch: [Candidate(None)],
     )  # fmt: skip
     monkeypatch.setattr(plan_cache, "FAMILIES", {"applied": family})

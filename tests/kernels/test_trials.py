@@ -10,8 +10,8 @@ import pytest
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels import FAMILIES, verify
 from layoutalg.kernels.checks import checks_of
+from layoutalg.kernels.checks.record import given_to
 from layoutalg.kernels.checks.rows import LARGEST, TENSOR_TRIALS, placed_numbers, tensor_numbers
-from layoutalg.kernels.checks.verification import given_to
 from layoutalg.kernels.elements import ROUNDS_TO_INFINITY, SMALLEST_SUM, agrees, bits_of, numbers_of
 from layoutalg.kernels.modes import places
 from layoutalg.kernels.rowwise import NormConfig, norm_problem, normed

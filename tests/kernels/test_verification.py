@@ -14,7 +14,7 @@ from layoutalg.codegen.instr import BAR
 from layoutalg.codegen.program import LaunchSequence, printed_sequence
 from layoutalg.errors import MismatchError, ShapeError, SimulationError, UnsupportedError
 from layoutalg.kernels import FAMILIES, Family, verify
-from layoutalg.kernels.checks import checks_of, verification
+from layoutalg.kernels.checks import checks_of, record
 from layoutalg.kernels.checks.gemm import ALPHA, BETA, definition, operands
 from layoutalg.kernels.checks.record import Expected
 from layoutalg.kernels.checks.rows import TENSOR_TRIALS
@@ -93,7 +93,7 @@ def test_a_wrong_definition_or_prediction_is_a_failed_check(
         return (right, *others)
 
     if mistake != "definition":
-        monkeypatch.setattr(verification, "sequence_traffic", wrong)
+        monkeypatch.setattr(record, "sequence_traffic", wrong)
     checks = replace(checks_of(family), expected=off) if mistake == "definition" else None
     report = verify(family, p, checks=checks)
     failed = [c.name for c in report.checks if not c.passed]
@@ -119,7 +119,7 @@ def test_what_lies_outside_of_a_result_stays(name: str) -> None:
     if expected.allowed is None:
         expected = replace(expected, values=np.concatenate([expected.values, old[-4:]]))
     before = {**given, expected.buffer: old}
-    assert not verification.compare("r", before, expected, {expected.buffer: new}).passed
+    assert not record.compare("r", before, expected, {expected.buffer: new}).passed
 
 
 @each("name", FAMILIES)
@@ -132,6 +132,13 @@ def test_buffers_are_the_same_for_the_same_seed(name: str) -> None:
     source = next(name for name in ("a", "src", "x") if name in first)
     assert all(np.array_equal(first[x], same[x]) for x in first)
     assert not np.array_equal(first[source], other[source]) and len(set(first[source].tolist())) > 9
+
+
+def test_no_element_that_is_converted_is_nan_and_half_are_of_the_order_of_a_hundred() -> None:
+    p = permute_problem((13, 22, 35), (2, 0, 1), "f32", result="f16")
+    given = checks_of(FAMILIES["permute"]).buffers(p, "", 0)["src"].view("f4")
+    near = (abs(given) < 500).mean()
+    assert not np.isnan(given).any() and 0.7 < near < 0.8, near
 
 
 def test_on_a_machine_without_gpu_the_gpu_target_says_so() -> None:
@@ -175,7 +182,7 @@ def test_a_store_that_is_not_printed_fails(
         kernels = tuple(planting.without(kernel, store) for kernel in sequence.kernels)
         return printed_sequence(replace(sequence, kernels=kernels))
 
-    monkeypatch.setattr(verification, "printed_sequence", without)
+    monkeypatch.setattr(record, "printed_sequence", without)
     report = verify(FAMILIES[op], problem_of(op, shape, axes, "f32"))
     failed = [c.name for c in report.checks if not c.passed]
     assert failed[0] == "result, one block at a time" and "accesses, st.global.b128" in failed
@@ -232,7 +239,7 @@ def test_what_is_out_of_bounds_is_named() -> None:
     exact, allowed = right.values, right.allowed
 
     def seen(values: Any) -> Any:
-        return verification.compare("right", given, right, {"d": bits_of(values, "f32").ravel()})
+        return record.compare("right", given, right, {"d": bits_of(values, "f32").ravel()})
 
     assert seen(exact).passed
     for wrong in (exact[2, 3] + 2 * allowed[2, 3], np.nan, np.inf):

@@ -16,7 +16,7 @@ import pytest
 
 from layoutalg.codegen.program import Kernel, LaunchSequence, lower
 from layoutalg.kernels import FAMILIES, Family
-from layoutalg.kernels.checks import verification
+from layoutalg.kernels.checks import record
 from layoutalg.kernels.gemm.launches import launches, sequence_of
 from layoutalg.kernels.gemm.problem import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config
@@ -42,7 +42,7 @@ class Case:
     def ready(self) -> Iterator[None]:
         """Within, the problems are computed by the case's kernels, and nothing is compiled."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(verification, "machine_code_checks", lambda kernels: iter(()))
+            patch.setattr(record, "machine_code_checks", lambda kernels: iter(()))
             yield
 
     def verdict(self, mutant: Mutant | None) -> str:
@@ -67,7 +67,7 @@ def _matrix(family_name: str, dtype: str, config: int, *sizes: tuple[int, int]) 
 
 
 def _case(name: str, family: Family, kernels: tuple[Kernel, ...], c: Any, *problems: Any) -> Case:
-    runs = tuple(functools.partial(verification.each_check, family, p, c) for p in problems)
+    runs = tuple(functools.partial(record.each_check, family, p, c) for p in problems)
     return Case(name, kernels, runs, fixed=len(problems) == 1 and family.name in TENSOR_OPS)
 
 

@@ -45,7 +45,7 @@ from layoutalg.codegen.program import (
 from layoutalg.codegen.program import lowering as printing
 from layoutalg.codegen.program.checks import check
 from layoutalg.errors import LayoutAlgError, SimulationError
-from layoutalg.kernels.checks.verification import Check
+from layoutalg.kernels.checks.record import Check
 
 KINDS = ("drop", "unguard", "skip", "part", "turn", "operand", "place", "source")
 

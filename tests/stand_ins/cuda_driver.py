@@ -15,7 +15,7 @@ import pytest
 from layoutalg.codegen.gpu import launch, runtime
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.kernels import plan_cache
-from layoutalg.kernels.calls import repeated
+from layoutalg.kernels.calls import operation
 
 FUNCTION, STREAM = 77, 5
 """The handle of every kernel, and CuPy's current stream."""
@@ -155,7 +155,7 @@ def standing_in(patch: pytest.MonkeyPatch) -> Iterator[Driver]:
 
 def _forget() -> None:
     plan_cache.plan_on_gpu.cache_clear()
-    repeated.forget()
+    operation.forget()
 
 
 class Module:

@@ -17,7 +17,7 @@ from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.checks import checks_of
 from layoutalg.kernels.checks.gemm import definition, type_of
-from layoutalg.kernels.checks.verification import access_checks, compare, copied
+from layoutalg.kernels.checks.record import access_checks, compare, copied
 from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, group_begins, grouped, scalar_words
 from layoutalg.kernels.gemm.epilogue import epilogue_operands

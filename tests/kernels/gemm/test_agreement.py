@@ -13,7 +13,7 @@ from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels.checks.gemm import definition
 from layoutalg.kernels.gemm import Sm90Config, gemm_problem
 from layoutalg.kernels.gemm.choice import SM80, SM90
-from layoutalg.kernels.gemm.launches import called_launches, launches, shared_launches
+from layoutalg.kernels.gemm.launches import called_launches, launches
 from layoutalg.kernels.gemm.problem import operand_view
 from tests.kernels.gemm import cases
 from tests.kernels.gemm.drawn import KINDS, SM90_OF, arch_of, drawn
@@ -28,7 +28,7 @@ PREDICTED = [
 def disagreement(kind: str, seed: int) -> str:
     """What is wrong with a drawn product, by its own kernels or those that serve others; "" for nothing."""
     (p, c, _), rng = (found := drawn(kind, seed)), random.Random(seed)
-    of: Any = rng.choice((launches, shared_launches, called_launches))
+    of: Any = rng.choice((launches, called_launches))
     ran = cases.launched(p, c, of, blocks=rng.randint(1, 12), arch=arch_of(kind))
     given = cases.arguments(p, seed, rng.choice(("integers", "normal", "not numbers"))) | found.words
     group = rng.choice(("warp", "block"))

@@ -141,7 +141,6 @@ def test_what_is_offered_for_an_architecture_is_built_for_it(family: str, dtype:
             check(kernel, arch)
     c = of.choose(p, arch)
     assert of.called is not None and of.called(p, c, arch).kernels
-    assert of.shared is not None and of.shared(p, c, arch).kernels
 
 
 def test_what_fits_no_tile_is_refused_as_the_last_tile_refuses_it() -> None:

@@ -6,14 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from layoutalg.codegen import compile as compile_program
 from layoutalg.codegen import to_cuda
 from layoutalg.codegen.expr import Var, evaluate
 from layoutalg.codegen.gpu import compile_sequence
-from layoutalg.codegen.program import SCRATCH, Global, check_argument
+from layoutalg.codegen.program import check_argument
 from layoutalg.errors import ResourceError, ShapeError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.gemm import (
@@ -31,9 +29,7 @@ from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.launches import (
     called_launches,
     called_problem,
-    covering,
     launches,
-    shared_launches,
 )
 from layoutalg.kernels.gemm.programs.sm80 import build
 from layoutalg.kernels.gemm.programs.sm90 import build as build_sm90
@@ -44,30 +40,6 @@ from tests.sweeps import each
 
 P, SPLIT = gemm_problem(64, 128, 256), Sm80Config(64, 64, 32, 2, 2, 3, splits=3)
 TMA = Sm90Config(128, 128, 4, through="shared", result_vec=8)
-EXTENT = st.integers(1, 5000)
-
-
-@pytest.mark.deep
-@settings(max_examples=8)
-@given(EXTENT, EXTENT, EXTENT, st.integers(0, 9), st.booleans(), st.booleans())
-def test_a_covering_kernel_takes_the_problem(
-    m: int, n: int, k: int, more: int, simt: bool, reads_c: bool
-) -> None:
-    """Every argument of the problem is in the range that the wider kernel declares; its pointers align."""
-    dtype = "f32" if simt else "f16"
-    p = gemm_problem(m, n, k, dtype, b_major="mn", lda=k + more, ldb=n + more, ldd=n + more, reads_c=reads_c)
-    choices: Any = SIMT.configs(p) if simt else SM80.configs(p)
-    for c in {x.splits > 1: x for x in choices}.values():
-        exact, wide = launches(p, c), launches(covering(p, c), c)
-        words = scalar_words(p, "alpha", 1) | scalar_words(p, "beta", 1)
-        asked = exact.arguments({x: x for x in ("a", "b", "c", "d", SCRATCH)} | words)
-        for one, other, args in zip(exact.kernels, wide.kernels, asked, strict=True):
-            assert [x.name for x in one.params] == [x.name for x in other.params]
-            for mine, widened in zip(one.params, other.params, strict=True):
-                if isinstance(mine, Global) and isinstance(widened, Global):
-                    assert mine.align_bytes == widened.align_bytes
-                elif not isinstance(widened, Global):
-                    check_argument(widened, args[widened.name])
 
 
 def test_compiled_launches_keep_what_they_need() -> None:
@@ -84,17 +56,11 @@ def test_compiled_launches_keep_what_they_need() -> None:
     assert len(whole.kernels) == 1 and whole.scratch_bytes == 0
 
 
-def test_shared_launches_compute_the_problem_with_the_kernels_of_a_larger_one() -> None:
-    shared, exact = shared_launches(P, SPLIT), launches(P, SPLIT)
-    wide = launches(covering(P, SPLIT), replace(SPLIT, splits=2)).kernels
-    assert shared == replace(exact, kernels=wide)
-
-
 def test_a_way_that_cannot_work_is_refused_before_anything_is_compiled() -> None:
     with pytest.raises(ResourceError, match="shared memory"):
-        shared_launches(P, replace(SPLIT, stages=40))
+        launches(P, replace(SPLIT, stages=40))
     with pytest.raises(ResourceError, match="threads per block"):
-        shared_launches(gemm_problem(64, 64, 96, "f32"), SimtConfig(64 * 64, 64, 16, 8, 4, 4, splits=4))
+        launches(gemm_problem(64, 64, 96, "f32"), SimtConfig(64 * 64, 64, 16, 8, 4, 4, splits=4))
 
 
 def batch(n: int, **steps: int) -> dict[str, Any]:
@@ -142,19 +108,6 @@ def test_calls_of_a_class_have_the_same_kernels(name: str) -> None:
     assert all(dict(called_launches(p, c).scalars)["m"] == p.m for p in problems)
     compiled = compile_program(kernels[0][0])
     assert compiled.spill_bytes == 0 and (c != GEMV or compiled.registers <= 64)  # 32 warps on an SM
-
-
-def test_neighbours_share_kernels_unless_leading_dimensions_are_constants() -> None:
-    c = SimtConfig(128, 256, 8, 16, 8, 4, edges=True)
-    assert len({covering(gemm_problem(n, n, n, "f32"), c) for n in range(4224, 8193, 128)}) == 1
-    for dtype, config in (
-        ("f32", SimtConfig(64, 64, 8, 4, 4, 4, edges=True)),
-        ("f16", replace(SPLIT, edges=True)),
-    ):
-        p = gemm_problem(100, 72, 40, dtype, lda=56, ldd=80)
-        constant, free = covering(p, replace(config, static_ld=True)), covering(p, config)
-        assert (constant.lda, constant.ldb, constant.ldd) == (p.lda, p.ldb, p.ldd)
-        assert free.lda > p.lda and free.ldd > p.ldd
 
 
 @pytest.mark.deep(only=tuple(f"size{i}-choice{j}-{t}-sm_90" for i, j, t in (

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from itertools import accumulate
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, groupby
+from typing import Any, NamedTuple
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -16,13 +18,11 @@ from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import For, Let
 from layoutalg.kernels.gemm import gemm_problem, groups
 from layoutalg.kernels.gemm.parts import (
-    WorkUnit,
     declare_part,
     each_unit,
     part_count,
     share_of,
     slot_count,
-    work_units,
 )
 from layoutalg.kernels.gemm.problem import MOST_SPLITS
 from layoutalg.kernels.gemm.programs.mainloop import tile_order
@@ -30,6 +30,52 @@ from layoutalg.kernels.gemm.rasterize import declare_tile, least_extent, tile_st
 from tests.kernels.gemm.cases import assigned
 
 TILE = (32, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkUnit:
+    """The work of a block at a time: `steps` steps of k of a tile, from the `first` one on.
+
+    `slot` is where its sums go; None where they are the whole tile, which goes to D.
+    """
+
+    tile: int
+    first: int
+    steps: int
+    slot: int | None
+
+
+def work_units(tiles: int, steps: int, blocks: int) -> tuple[tuple[WorkUnit, ...], ...]:
+    """The units of each block, in order, by "streamk": the line of steps is written out and cut."""
+    waves = tiles // blocks
+    line = [(tile, step) for tile in range(waves * blocks, tiles) for step in range(steps)]
+    share = -(-len(line) // blocks)
+    found = []
+    for block in range(blocks):
+        mine = [WorkUnit(wave * blocks + block, 0, steps, None) for wave in range(waves)]
+        for tile, part in groupby(line[block * share : (block + 1) * share], lambda x: x[0]):
+            some = [step for _, step in part]
+            slot = None if len(some) == steps else tile - waves * blocks + block
+            mine.append(WorkUnit(tile, some[0], len(some), slot))
+        found.append(tuple(mine))
+    return tuple(found)
+
+
+class RowTile(NamedTuple):
+    """A tile of rows: its group, its first row, and the row behind its last one."""
+
+    group: int
+    first: int
+    end: int
+
+
+def row_tiles(sizes: Sequence[int], high: int, start: int = 0) -> tuple[RowTile, ...]:
+    """The tiles of rows of groups of these sizes, the first of which begins at row `start`."""
+    found = []
+    for group, size in enumerate(sizes):
+        found += [RowTile(group, start + at, start + min(at + high, size)) for at in range(0, size, high)]
+        start += size
+    return tuple(found)
 
 
 @given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 9))
@@ -171,7 +217,7 @@ SIZES = st.lists(st.integers(0, 300), min_size=1, max_size=groups.MOST_TOGETHER)
 @example([0, 0, 1, 0], 64, 5)
 @example([64] * groups.MOST_TOGETHER, 64, 0)
 def test_the_closed_form_finds_the_tiles_of_the_definition(sizes: list[int], high: int, start: int) -> None:
-    tiles, words = groups.row_tiles(sizes, high, start), groups.group_words(sizes, high, start)
+    tiles, words = row_tiles(sizes, high, start), groups.group_words(sizes, high, start)
     p = groups.grouped(gemm_problem(max(1, start + sum(sizes)), 8, 8), len(sizes), 64)
     k = KernelBuilder("tiles", threads=32)
     some = groups.Groups.declare(k, p, k.param("m", p.m), high)
@@ -187,7 +233,7 @@ def test_the_closed_form_finds_the_tiles_of_the_definition(sizes: list[int], hig
 
 @given(SIZES)
 def test_boxes_are_those_of_the_tiles_of_one_box(sizes: list[int]) -> None:
-    high = [tile.end - tile.first for tile in groups.row_tiles(sizes, groups.BOX_ROWS)]
+    high = [tile.end - tile.first for tile in row_tiles(sizes, groups.BOX_ROWS)]
     whole = high.count(groups.BOX_ROWS)
     assert groups.group_boxes(sizes) == (whole, len(high) - whole)
     assert groups.sizes_of(groups.group_begins(sizes), len(sizes)) == sizes

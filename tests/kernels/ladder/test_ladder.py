@@ -10,9 +10,8 @@ import pytest
 from layoutalg.codegen.costs import Cost
 from layoutalg.errors import UnknownNameError
 from layoutalg.kernels import find_family
-from layoutalg.kernels.ladder.gemm import effects, predict_steps
 from layoutalg.kernels.ladder.machines import ARCH, FLOPS_PER_CYCLE
-from layoutalg.kernels.ladder.step import Step
+from layoutalg.kernels.ladder.step import Step, effects, predict_steps
 
 pytestmark = pytest.mark.deep  # all look at the same steps, whose machine code takes seconds
 

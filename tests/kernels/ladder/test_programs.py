@@ -11,9 +11,9 @@ from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.errors import AlignmentError, ShapeError, UnsupportedError
 from layoutalg.kernels.gemm import BatchMode, gemm_problem
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.ladder.gemm import multiplies
 from layoutalg.kernels.ladder.hgemm import Hgemm
 from layoutalg.kernels.ladder.sgemm import Sgemm
+from layoutalg.kernels.ladder.step import multiplies
 from layoutalg.kernels.ladder.steps import LADDERS, SM75_LADDER
 from tests.kernels.gemm import cases
 from tests.sweeps import each

@@ -20,8 +20,8 @@ from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.ladder import predict_steps
+from layoutalg.kernels.ladder.counters import Lines, work
 from layoutalg.kernels.ladder.hopper import Hopper
-from layoutalg.kernels.ladder.sm90 import Lines, work
 from tests.gpu import multicast_counters
 from tests.kernels.gemm.cases import arguments
 from tests.sweeps import each, first

@@ -12,7 +12,7 @@ from layoutalg.codegen.costs import Cost, Prediction, sequence_traffic, traffic_
 from layoutalg.errors import ShapeError
 from layoutalg.kernels.gemm import GemmProblem, SimtConfig, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.ladder.gemm import multiplies
+from layoutalg.kernels.ladder.step import multiplies
 from layoutalg.kernels.ladder.steps import SIMT_LADDER, SM80_LADDER
 from tests.sweeps import each
 

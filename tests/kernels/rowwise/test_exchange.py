@@ -11,7 +11,7 @@ import pytest
 from layoutalg.codegen.program import Kernel, printed
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import LayoutAlgError, SimulationError
-from layoutalg.kernels.checks.verification import copied
+from layoutalg.kernels.checks.record import copied
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, arguments, norm_problem
 from layoutalg.kernels.rowwise.programs.norm import plan
 from tests.judges.agreement import trial

@@ -20,7 +20,7 @@ from layoutalg.codegen.gpu import gpu_status
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.errors import MismatchError, UnsupportedError
 from layoutalg.kernels import find_family, tuning
-from layoutalg.kernels.tuning import counting
+from layoutalg.kernels.tuning import sweep
 from tests.command import answer, refusal, run
 from tests.sweeps import each
 
@@ -47,7 +47,7 @@ def profiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profiler:
         )
         program.chmod(0o755)
         monkeypatch.setenv("PATH", str(folder))
-        monkeypatch.setattr(tuning.counting, "check_worker", lambda job: None)
+        monkeypatch.setattr(tuning.sweep, "check_worker", lambda job: None)
         return asked
 
     return install
@@ -57,7 +57,7 @@ def text_of(*launches: dict[str, Any]) -> str:
     """What the profiler prints of launches by the names of METRICS."""
     head = '"ID","Process ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"'
     lines = [
-        f'"{n}","77","k","Command line profiler metrics","{counting.METRICS[name]}","sector","{value:,}"'
+        f'"{n}","77","k","Command line profiler metrics","{sweep.METRICS[name]}","sector","{value:,}"'
         for n, launch in enumerate(launches)
         for name, value in launch.items()
     ]
@@ -72,20 +72,18 @@ def case(name: str = "transpose", seed: int = 5, **more: Any) -> tuning.Job:
 @pytest.mark.parametrize("name", ["permute", "gemm-simt"])
 def test_a_case_has_what_is_predicted_and_what_is_counted(name: str, profiler: Profiler) -> None:
     job = case(name)
-    predicted, family = counting.predicted_counters(job), find_family(name)
+    predicted, family = sweep.predicted_counters(job), find_family(name)
     costs = family.costs(job.problem, job.config, "sm_90")
     stored = sum(cost.total for one in costs for op, cost in one.items() if "st.global" in op)
-    assert predicted[counting.PREDICTED + "sectors stored"] == stored > 0
+    assert predicted[sweep.PREDICTED + "sectors stored"] == stored > 0
     asked = profiler(text_of({"sectors stored": 40, "sectors loaded": 1000}, {"sectors stored": 2}))
-    (took,), counters = counting.by_counters(job, tuning.jobs.build(job))
-    counted = {
-        x.removeprefix(counting.COUNTED): n for x, n in counters.items() if x.startswith(counting.COUNTED)
-    }
+    (took,), counters = sweep.by_counters(job, tuning.jobs.build(job))
+    counted = {x.removeprefix(sweep.COUNTED): n for x, n in counters.items() if x.startswith(sweep.COUNTED)}
     assert took > 0 and predicted.items() <= counters.items()
     assert counted == {"sectors stored": 42, "sectors loaded": 1000}, "what is not counted is not 0"
     (words,) = map(json.loads, asked.read_text().splitlines())
-    assert words[-5:] == [sys.executable, "-m", "layoutalg.kernels.tuning.counting", name, "5"]
-    assert set(words[words.index("--metrics") + 1].split(",")) == set(counting.METRICS.values())
+    assert words[-5:] == [sys.executable, "-m", "layoutalg.kernels.tuning.sweep", name, "5"]
+    assert set(words[words.index("--metrics") + 1].split(",")) == set(sweep.METRICS.values())
     names = words[words.index("--kernel-name") + 1]
     assert all(k.name in names for k in family.launches(job.problem, job.config, "sm_90").kernels)
 
@@ -100,7 +98,7 @@ READ = text_of({"bytes read": 4096})
      *(READ.replace('"4,096"', f'"{wrong}"') for wrong in ("n/a", "nan", "-1"))],
 )  # fmt: skip
 def test_what_the_profiler_prints_is_read(text: str) -> None:
-    assert counting.counters_in(READ) == {"bytes read": 4096.0} and not counting.counters_in(text)
+    assert sweep.counters_in(READ) == {"bytes read": 4096.0} and not sweep.counters_in(text)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +113,7 @@ def test_where_nothing_is_counted_its_words_are_kept(
 ) -> None:
     profiler(text, status=1)
     with pytest.raises(error, match=word):
-        counting.by_counters(case(), tuning.jobs.build(case()))
+        sweep.by_counters(case(), tuning.jobs.build(case()))
 
 
 def test_a_profiler_that_hangs_is_ended_and_one_that_is_absent_is_named(
@@ -124,10 +122,10 @@ def test_a_profiler_that_hangs_is_ended_and_one_that_is_absent_is_named(
     profiler("")
     (tmp_path / "bin" / "ncu").write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
     with pytest.raises(TimeoutError, match="within 1 s"):
-        counting.by_counters(case(limit_s=1), tuning.jobs.build(case()))
+        sweep.by_counters(case(limit_s=1), tuning.jobs.build(case()))
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(tuning.jobs.UnfitWorkerError, match="not on PATH"):
-        counting.by_counters(case(), tuning.jobs.build(case()))
+        sweep.by_counters(case(), tuning.jobs.build(case()))
 
 
 @pytest.mark.skipif(not NO_GPU, reason="a GPU is here")
@@ -135,7 +133,7 @@ def test_without_a_gpu_it_is_refused_by_name(
     engine: tuning.Engine, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(tuning.jobs.UnfitWorkerError, match="needs a GPU"):
-        counting.by_counters(case(), tuning.jobs.build(case()))
+        sweep.by_counters(case(), tuning.jobs.build(case()))
     assert refusal("verify", "transpose", "--random", "3", "--counters") == (
         "UnsupportedError", f"running a kernel needs a GPU: {gpu_status().reason}",
     )  # fmt: skip
@@ -167,12 +165,12 @@ def launches() -> list[dict[str, int]]:
     """What is predicted of three transposes, by the names of METRICS."""
     return [
         {
-            name.removeprefix(counting.PREDICTED): int(x)
+            name.removeprefix(sweep.PREDICTED): int(x)
             for name, x in found.items()
-            if name.startswith(counting.PREDICTED)
+            if name.startswith(sweep.PREDICTED)
         }
         for job in tuning.counted_cases("transpose", 3, place=PLACE, arch="sm_90a")
-        for found in [counting.predicted_counters(replace(job, arch="sm_90a"))]
+        for found in [sweep.predicted_counters(replace(job, arch="sm_90a"))]
     ]
 
 
@@ -221,18 +219,18 @@ def test_numbers_that_are_not_in_the_report_do_not_pass(kept: tuple[str, ...], p
 def test_what_copies_and_the_l2_change_is_an_estimate(name: str) -> None:
     for seed in range(6 if name not in ("gemm-sm80", "gemm-simt") else 3):
         job = case(name, seed)
-        found = counting.predicted_counters(job)
+        found = sweep.predicted_counters(job)
         copied = any("cp.async" in op for one in find_family(name).costs(job.problem, job.config, "sm_90")
                      for op in one)  # fmt: skip
-        exact = {x.removeprefix(counting.PREDICTED) for x in found if x.startswith(counting.PREDICTED)}
+        exact = {x.removeprefix(sweep.PREDICTED) for x in found if x.startswith(sweep.PREDICTED)}
         assert exact == {"sectors stored"} | (set() if copied else {"sectors loaded", "shared wavefronts"})
         record = job.record(
-            "k" * 64, times_ns=(1.0,), counters={**found, counting.COUNTED + "sectors stored": 1.0}
+            "k" * 64, times_ns=(1.0,), counters={**found, sweep.COUNTED + "sectors stored": 1.0}
         )
-        numbers = counting.numbers_of([record])
+        numbers = sweep.numbers_of([record])
         assert [one.name for one in numbers if one.compared] == ["sectors stored"]
         assert len(numbers) == len(found) and {one.name for one in numbers if not one.exact} == {
-            x.removeprefix(counting.ESTIMATED) for x in found if x.startswith(counting.ESTIMATED)
+            x.removeprefix(sweep.ESTIMATED) for x in found if x.startswith(sweep.ESTIMATED)
         }
 
 

@@ -11,7 +11,7 @@ import pytest
 import layoutalg
 from layoutalg.errors import MismatchError
 from layoutalg.kernels import FAMILIES, find_family, tuning
-from layoutalg.kernels.checks import checks_of, verification
+from layoutalg.kernels.checks import checks_of, record
 from layoutalg.kernels.checks.record import Expected
 from layoutalg.kernels.identity import code_id, data_digest
 from layoutalg.kernels.tuning.sweep import MOST_SEEDS, by_laws, read_algebra
@@ -179,7 +179,7 @@ def test_a_case_that_is_wrong_is_a_failure_that_names_its_check(monkeypatch: pyt
         values.view("u1")[:] ^= 0x80
         return replace(expected, values=values)
 
-    monkeypatch.setattr(verification, "checks_of", lambda family: replace(right, expected=wrong))
+    monkeypatch.setattr(record, "checks_of", lambda family: replace(right, expected=wrong))
     (job,) = tuning.cases_of("relu", 1)
     with pytest.raises(MismatchError, match="simulator: result"):
         tuning.sweep.by_verification(job, tuning.jobs.build(job))

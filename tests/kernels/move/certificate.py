@@ -11,13 +11,6 @@ against two numbers that depend on no layout:
 Where the chosen swizzle reaches the least it is optimal.  Where extents are powers of two, the tile is also a
 question to the synthesizer, whose answer has a certificate that can be checked without it
 (layoutalg.synthesis.check_certificate).
-
->>> from layoutalg.kernels.move.problem import normalise, permute_problem
->>> x = normalise(permute_problem((33554432, 2), (1, 0), "f32"))
->>> for claim in certify(x, PermuteConfig("staged", (1024, 2), 256, 4, 4, lanes=8)).claims:
-...     print(claim)
-cp.async.16: 64 wavefronts, conflict-free
-ld.shared.b32: 256 wavefronts, 64 if nothing conflicted, and no swizzle of whole chunks takes less than 128
 """
 
 from __future__ import annotations
@@ -31,7 +24,6 @@ import numpy as np
 from layoutalg.analysis import Access, batch_lanes, served_batch, warp_rule
 from layoutalg.arch import DEFAULT_ARCH, Arch, Instruction
 from layoutalg.dtype import dtype
-from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.move.gather import tile_accesses
 from layoutalg.kernels.move.partition import Store
 from layoutalg.kernels.move.problem import Moves
@@ -49,21 +41,6 @@ class Claim:
     ideal: int
     least: int
 
-    @property
-    def is_least(self) -> bool:
-        """True when no placement that keeps chunks whole takes fewer wavefronts."""
-        return self.wavefronts == self.least
-
-    def __str__(self) -> str:
-        if self.wavefronts == self.ideal:
-            return f"{self.op}: {self.wavefronts} wavefronts, conflict-free"
-        why = (
-            "and no swizzle of whole chunks takes less"
-            if self.is_least
-            else f"and no swizzle of whole chunks takes less than {self.least}"
-        )
-        return f"{self.op}: {self.wavefronts} wavefronts, {self.ideal} if nothing conflicted, {why}"
-
 
 @dataclass(frozen=True, slots=True)
 class TileCertificate:
@@ -77,26 +54,14 @@ class TileCertificate:
 
 
 def certify(x: Moves, c: PermuteConfig, arch: str | Arch = DEFAULT_ARCH) -> TileCertificate:
-    """Return the cost of a staged configuration's tile in shared memory, beside the least possible.
-
-    Raises UnsupportedError for a configuration that has no tile.
-
-    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
-    >>> from layoutalg.synthesis import check_certificate
-    >>> x = normalise(permute_problem((4096, 4096), (1, 0), "f32"))
-    >>> config = PermuteConfig("staged", (64, 64), 256, 4, 4, lanes=8)
-    >>> check_certificate(certify(x, config).synthesis)
-    'Sw<3,4,6> o 0 o (16384):(1) is conflict-free for 2 accesses: K & F = 0 in F2^12, dim K = 7, dim F = 5'
-    """
-    if c.way != "staged":
-        raise UnsupportedError("a direct move has no tile in shared memory; a staged configuration has one")
+    """Return the cost of a staged configuration's tile in shared memory, beside the least possible."""
     stage = Stage(x, c)
-    accesses = list(_accesses(stage))
+    accesses = list(tile_reads(stage))
     claims = tuple(_claim(stage, *access, arch) for access in accesses)
     return TileCertificate(claims, _synthesis(stage, accesses, arch))
 
 
-def _accesses(stage: Stage) -> Iterator[tuple[str, Any, Any]]:
+def tile_reads(stage: Stage) -> Iterator[tuple[str, Any, Any]]:
     """The accesses of the first block to its tile: the op, the bytes (access, x) of all chunks or vectors x,
     and which x exist."""
     for op, places, one in tile_accesses(stage, np.arange(stage.loads), np.arange(stage.stores)):
