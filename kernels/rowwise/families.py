@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -12,10 +13,11 @@ from layoutalg.errors import ShapeError
 from layoutalg.kernels.family import NEEDED, Candidate, Family, Traffic
 from layoutalg.kernels.norms import NORMS
 from layoutalg.kernels.rowwise import entropy, norms, reductions
+from layoutalg.kernels.rowwise.forms import with_rows
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
 from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
 from layoutalg.kernels.rowwise.times import loss_clock, norm_clock, reduction_clock
-from layoutalg.kernels.rowwise.ways import ReducePlan, norm_candidates, plan_with, plans, refusals
+from layoutalg.kernels.rowwise.ways import ReducePlan, form_of, norm_candidates, plan_with, plans, refusals
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -40,6 +42,26 @@ def _launches(p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequ
     made = norm_launches(p, arch, c)
     names = {"partial": SCRATCH}
     return launch_sequence(made.kernels, names, scratch_bytes=4 * made.workspace_elems, arch=arch)
+
+
+def _any_rows(p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
+    """The same launches by a kernel for any number of rows, which is a parameter, where one kernel has them
+    whole."""
+    if isinstance(p, reductions.ReduceProblem):
+        plan = plan_with(p, c, arch)
+        first, *others = plan.passes
+        form = first.form
+        if not others:
+            plan = replace(plan, passes=(replace(first, form=with_rows(form)),))
+        made = sequence_of(plan, arch)
+    else:
+        form = form_of(p)
+        kernels = norm_launches(p, arch, c, any_rows=True)
+        made = launch_sequence(
+            kernels.kernels, {"partial": SCRATCH}, scratch_bytes=4 * kernels.workspace_elems, arch=arch
+        )
+    names = [x.name for x in made.kernels[0].integers]
+    return replace(made, scalars=tuple((name, form.kept[-1].extent) for name in names))
 
 
 def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSequence:
@@ -82,6 +104,7 @@ def _family(op: str) -> Family:
         _candidates,
         _launches,
         ASKS,
+        called=_any_rows,
         memory=_memory,
         clock=reduction_clock if op in reductions.FOLD else norm_clock,
     )

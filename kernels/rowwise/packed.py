@@ -55,6 +55,7 @@ from math import gcd, log2, prod
 from typing import NamedTuple
 
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.expr import Var, as_expr
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.kernels.model import Machine, Work, time_us
@@ -68,7 +69,9 @@ from layoutalg.kernels.rowwise.walk import (
     Index,
     Tiling,
     coordinate,
+    is_multiple,
     one_phase,
+    parts_of,
 )
 
 RUN_BYTES = 100 << 10
@@ -185,6 +188,11 @@ class PackedWalk(HeadTail):
     unit: int
 
     @property
+    def parameter(self) -> Var | None:
+        """The number of rows, where a launch gives it."""
+        return self.whole.parameter
+
+    @property
     def slabs(self) -> int:
         """Slabs of a run."""
         return self.form.modes[len(self.parts.inside)].extent
@@ -197,7 +205,8 @@ class PackedWalk(HeadTail):
     @property
     def tiles_along(self) -> int:
         """Tiles along the mode that counts slabs."""
-        return -(-self.parts.along.extent // self.slabs)
+        tiles: int = parts_of(self.parts.along.extent, self.slabs)
+        return tiles
 
     @cached_property
     def tiles(self) -> int:
@@ -207,7 +216,7 @@ class PackedWalk(HeadTail):
     @property
     def ends_short(self) -> bool:
         """True when the last run along the mode that counts slabs has fewer."""
-        return self.parts.along.extent % self.slabs != 0
+        return not is_multiple(self.parts.along.extent, self.slabs)
 
     @cached_property
     def starts_at_units(self) -> bool:
@@ -316,7 +325,7 @@ class PackedWalk(HeadTail):
 
 def _starts_at_units(form: Form, parts: Slabs, slabs: int, unit: int) -> bool:
     steps = [form.src_offset, *(m.src for m in (*parts.outer, *parts.beyond))]
-    steps += [slabs * parts.elems] if slabs < parts.along.extent else []
+    steps += [slabs * parts.elems] if slabs < as_expr(parts.along.extent).facts.hi else []
     return not any(step % unit for step in steps)
 
 
@@ -344,7 +353,7 @@ def packed_walk(form: Form, tiling: Tiling, *, both: bool) -> PackedWalk:
     unit = unit_of(form, element, both=both)
     if not unit or unit % tiling.vec:
         raise UnsupportedError(f"runs of {form}: they start at different places of a unit")
-    slabs = min(parts.along.extent, groups // parts.groups)
+    slabs = min(as_expr(parts.along.extent).facts.hi, groups // parts.groups)
     grain = unit // gcd(unit, parts.elems)
     slabs = slabs // grain * grain or slabs
     starts = _starts_at_units(form, parts, slabs, unit)

@@ -24,6 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
+from layoutalg.codegen.expr import Var
 from layoutalg.decide import find_collision
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
@@ -176,6 +177,7 @@ def check_written(shape: tuple[int, ...], dst: tuple[int, ...]) -> None:
 class Mode:
     """A mode of the normal form: its extent, its strides in elements, and whether it is reduced.
 
+    In a form for any number of rows the extent of its last kept mode is a parameter, see `forms.with_rows`.
     `src` is >= 0.  `dst` and `weight` may be negative: the buffer runs backwards.  They are 0 in modes that
     the destination or the weight does not have.
     """
@@ -226,9 +228,14 @@ class Form:
         return prod(m.extent for m in self.reduced)
 
     @property
+    def parameter(self) -> Var | None:
+        """The number of rows, where a launch gives it."""
+        return next((n for m in self.kept if isinstance(n := m.extent, Var)), None)
+
+    @property
     def dst_start(self) -> int:
         """The place of coordinate 0 in the destination; in the source, that is `src_offset`."""
-        return self.dst_offset + sum((m.extent - 1) * max(-m.dst, 0) for m in self.modes)
+        return self.dst_offset + sum((m.extent - 1) * -m.dst for m in self.modes if m.dst < 0)
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.modes)) or "one element"

@@ -34,7 +34,7 @@ from math import ceil, gcd, prod
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from layoutalg.atoms import make_tiled_copy
-from layoutalg.codegen.expr import Expr, as_expr
+from layoutalg.codegen.expr import Expr, Var, as_expr, simplify
 from layoutalg.dtype import DType
 from layoutalg.kernels.rowwise.tensors import Form, Mode
 from layoutalg.layout import Layout, ScaledBasis, has_bases
@@ -65,6 +65,24 @@ def power_above(n: float) -> int:
     [1, 1, 4, 32]
     """
     return 1 << max(0, ceil(n) - 1).bit_length()
+
+
+def parts_of(n: Index, size: int) -> Index:
+    """Parts of `size` that hold n: the quotient, rounded up.
+
+    >>> parts_of(9, 4)
+    3
+    """
+    return simplify((n + (size - 1)) // size) if isinstance(n, Expr) else -(-n // size)
+
+
+def is_multiple(n: Index, size: int) -> bool:
+    """Whether `size` divides n, of a parameter for all of its values.
+
+    >>> is_multiple(8, 4)
+    True
+    """
+    return as_expr(n).facts.divisible_by(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +182,11 @@ class Walk:
         """The first mode, along which vectors lie, in elements."""
         return self.form.lead
 
+    @property
+    def parameter(self) -> Var | None:
+        """The number of rows, where a launch gives it."""
+        return self.form.parameter
+
     @cached_property
     def rows(self) -> bool:
         """Whether vectors lie along the reduced modes."""
@@ -228,14 +251,15 @@ class Walk:
     @cached_property
     def tiles(self) -> int:
         """Blocks that have different rows."""
-        return -(-self.places // (self.tiling.rows_per_block * self.tiling.rows_per_thread))
+        tiles: int = parts_of(self.places, self.tiling.rows_per_block * self.tiling.rows_per_thread)
+        return tiles
 
     @property
     def blocks(self) -> int:
         """Blocks of a launch."""
         if self.tiling.splits > 1 and self.tiling.resident:
             return self.tiling.resident
-        clusters = min(self.tiles, self.tiling.resident or self.tiles)
+        clusters = min(self.tiles, self.tiling.resident) if self.tiling.resident else self.tiles
         return clusters * self.tiling.splits * self.tiling.cluster
 
     # --- the partition of the coordinates (row, step) --------------------------------------------------
@@ -285,6 +309,12 @@ class Walk:
         t = self.tiling
         down, _ = called(self.partition, 2, 0, (0, (n, 0)))
         return tile * (t.rows_per_block * t.rows_per_thread) + down + row
+
+    def is_row(self, place: Index) -> Index:
+        """The predicate that a place is one of the rows; of a parameter's number, by the mode that it is of."""
+        if self.parameter is None:
+            return place < self.places
+        return coordinate(self.row_extents, place)[-1] < self.parameter
 
     def step(self, y: Index, i: Index) -> Index:
         """Step i of thread y of a row."""
@@ -355,7 +385,8 @@ def coordinates(extents: tuple[int, ...]) -> Layout:
     >>> print(coordinates((784, 64)))
     (784,64):(1@0,1@1)
     """
-    return Layout(extents, tuple(ScaledBasis(1, k) for k in range(len(extents))))
+    most = tuple(as_expr(n).facts.hi for n in extents)
+    return Layout(most, tuple(ScaledBasis(1, k) for k in range(len(extents))))
 
 
 def coordinate(extents: tuple[int, ...], index: Index) -> Crd:

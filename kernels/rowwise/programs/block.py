@@ -47,6 +47,7 @@ from layoutalg.kernels.rowwise.walk import (
     Side,
     Tiling,
     Walk,
+    is_multiple,
 )
 from layoutalg.kernels.rowwise.ways import Hold, NormConfig, Ring, Schedule
 from layoutalg.layout import Layout
@@ -98,7 +99,9 @@ class Block:
         self.walk, self.tiling = walk, walk.tiling
         self.element = self.tiling.element
         self.k = k = KernelBuilder(name, self.tiling.threads, notes=notes)
-        block: Expr = k.block(0, walk.blocks)
+        if walk.parameter is not None:
+            k.param(walk.parameter.name, walk.parameter.facts.hi)
+        block: Expr = k.block(0, simplify(as_expr(walk.blocks)))
         k.cluster(self.tiling.cluster)
         if backwards:
             block = k.let("block", minus(walk.blocks - 1, block, walk.blocks))
@@ -155,7 +158,7 @@ class Block:
         """
         modes = self.walk.modes if modes is None else modes
         steps = (*(abs(getattr(m, side)) for m in modes), 1)
-        bounds = (None if getattr(m, side) < 0 else Const(m.extent) for m in modes)
+        bounds = (None if getattr(m, side) < 0 else as_expr(m.extent) for m in modes)
         found = self.k.tensor(name, element or self.element, (None,) * len(steps), steps, writable=writable)
         return replace(found, extents=(*bounds, None))
 
@@ -187,7 +190,7 @@ class Block:
         if isinstance(self.walk, PackedWalk):
             return [*map(as_expr, self.walk.present(self.run.start, place))]
         each = self.tiling.rows_per_block * self.tiling.rows_per_thread
-        return [place < self.walk.places] if self.walk.places % each else []
+        return [] if is_multiple(self.walk.places, each) else [self.walk.is_row(place)]
 
     def partials(self, size: int) -> Shared:
         """Shared memory for the partials of one exchange, in words: each exchange has its own."""

@@ -26,6 +26,7 @@ from layoutalg.codegen.instr import STG, fill
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.rowwise.forms import with_rows
 from layoutalg.kernels.rowwise.norms import NormProblem
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.programs.block import ONE_WORD, RowBlock
@@ -71,9 +72,11 @@ class NormLaunches:
 
 
 def plan(
-    problem: NormProblem, arch: str | Arch = DEFAULT_ARCH, config: NormConfig | None = None
-) -> NormLaunches:
-    """The launches of a problem, by the best configuration or a given one.
+    problem: NormProblem, arch: str | Arch = DEFAULT_ARCH, config: NormConfig | None = None, *,
+    any_rows: bool = False,
+) -> NormLaunches:  # fmt: skip
+    """The launches of a problem, by the best configuration or a given one; for `any_rows` where each block
+    has whole rows, and none goes on to others.
 
     Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, for
     clusters that keep anything but a row, or columns that start at vectors, for runs that are split or read
@@ -86,7 +89,8 @@ def plan(
         raise UnsupportedError(
             f"{problem} by runs, split in {c.splits}, by {c.hold}: runs are whole, and held"
         )
-    walk = checked_walk(problem, form_of(problem), c)
+    form, any_rows = form_of(problem), any_rows and c.splits == 1 and not c.resident and not c.width
+    walk = checked_walk(problem, with_rows(form) if any_rows else form, c)
     if c.cluster > 1 and not can_cluster(walk, c):
         raise UnsupportedError(
             f"{problem} in clusters of {c.cluster} by {c.hold}: a row, or aligned columns, are kept, on chip"
