@@ -40,16 +40,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.codegen.expr import Var
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.modes import most_rows
 from layoutalg.kernels.rowwise.tensors import Form, Mode, fewest
 from layoutalg.kernels.rowwise.walk import row_ends
 
 
 # --- any number of rows --------------------------------------------------------------------------------
-
-MOST_ELEMS, MOST_WIDE = 1 << 31, 1 << 40
-"""Elements from the first to the last of a tensor of any number of rows: 32 bits hold an index of one of
-them and what is added to it; of a tensor that has more, 64 bits."""
-
 
 def with_rows(form: Form) -> Form:
     """The form for any number of rows: the extent of its last kept mode is the parameter `rows`.
@@ -61,11 +57,9 @@ def with_rows(form: Form) -> Form:
     R 1000:1, K rows:1000->1
     """
     last = form.kept[-1] if form.kept else form.lead
-    pitch = max(last.src, last.dst)
     if last is form.lead or last.src < 1 or last.dst < 1:
         return form
-    within = MOST_ELEMS if last.extent <= MOST_ELEMS // pitch else MOST_WIDE
-    rows: Any = Var("rows", within // pitch + 1, "param", 1)
+    rows: Any = Var("rows", most_rows(last.extent, max(last.src, last.dst)) + 1, "param", 1)
     return replace(form, modes=tuple(replace(m, extent=rows) if m is last else m for m in form.modes))
 
 
