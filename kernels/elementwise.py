@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from math import prod
+from math import gcd, prod
 from types import MappingProxyType
 from typing import Any
 
@@ -121,6 +121,16 @@ class MapProblem:
         modes = (StridedMode(n, tuple(side)) for n, *side in zip(self.shape, *self.strides, strict=True))
         return normal_form(modes, len(self.strides) - 1) or (StridedMode(1, (1,) * len(self.strides)),)
 
+    @property
+    def outermost(self) -> int:
+        """The mode of the shape with the largest stride in the result."""
+        return max(range(len(self.shape)), key=lambda k: (self.shape[k] > 1, self.strides[-1][k]), default=0)
+
+    @property
+    def rows(self) -> int:
+        """The extent of the outermost mode."""
+        return self.shape[self.outermost] if self.shape else 1
+
     def __str__(self) -> str:
         *inputs, to = (
             f"{name} ({','.join(map(str, d))})" for name, d in zip(self.sides, self.strides, strict=True)
@@ -222,8 +232,8 @@ def _aligned(p: MapProblem, side: int, vec: int) -> str:
 
 
 def build(p: MapProblem, c: MapConfig, *, any_rows: bool = False) -> Kernel:
-    """The tile program of a configuration; for `any_rows` the extent of the outermost mode is a parameter:
-    `rows`, or of a single mode `elems`, which are whole vectors.
+    """The tile program of a configuration; for `any_rows` the extent of the outermost mode of the shape is a
+    parameter, `rows`, of which as many as are asked for make whole vectors.
 
     >>> build(map_problem("gelu", (64, 64), "f16"), MapConfig(8, 1)).name
     'gelu_f16'
@@ -233,9 +243,11 @@ def build(p: MapProblem, c: MapConfig, *, any_rows: bool = False) -> Kernel:
     k = KernelBuilder(f"{p.op}_{p.dtype}", c.threads, notes=notes)
     extents = [as_expr(m.extent) for m in modes]
     if any_rows:
-        name, by = ("rows", 1) if len(modes) > 1 else ("elems", c.vec)
-        notes.append(f"{name} is the extent of the mode that steps by {modes[-1].strides[-1]} in dst.")
-        extents[-1] = k.param(name, most_rows(modes[-1].extent, max(modes[-1].strides)), multiple=by)
+        each = modes[-1].extent // p.rows
+        by = c.vec // gcd(c.vec, each) if len(modes) == 1 else 1
+        notes.append(f"rows is the extent of mode {p.outermost}.")
+        most = most_rows(modes[-1].extent, max(modes[-1].strides)) // each
+        extents[-1] = simplify(k.param("rows", most, multiple=by) * each)
     shape = [extents[0] // c.vec, *extents[1:]]
     total = simplify(prod(shape, start=Const(1)))
     strides = [*zip(*(mode.strides for mode in modes), strict=True)]
@@ -286,7 +298,7 @@ def _launches(p: MapProblem, c: MapConfig, arch: str | Arch = DEFAULT_ARCH) -> L
 def _any_rows(p: MapProblem, c: MapConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     """The same launch by a kernel for any extent of the outermost mode."""
     kernel = build(p, c, any_rows=True)
-    return launch_sequence([kernel], scalars={x.name: p.form[-1].extent for x in kernel.integers})
+    return launch_sequence([kernel], scalars={"rows": p.rows})
 
 
 def clock(p: MapProblem, c: MapConfig, arch: str | Arch) -> Clock:
@@ -313,7 +325,7 @@ def clock(p: MapProblem, c: MapConfig, arch: str | Arch) -> Clock:
 def _family(op: str) -> Family:
     summary = f"dst = {op}({', '.join(FORMULAS[op].inputs)}), element by element"
     return Family(
-        op, summary, partial(map_problem, op), candidates, _launches, {"shape": NEEDED}, called=_any_rows, clock=clock
+        op, summary, partial(map_problem, op), candidates, _launches, {"shape": NEEDED}, any_sizes=_any_rows, clock=clock
     )
 
 

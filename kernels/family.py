@@ -52,7 +52,8 @@ class Family:
 
     `asks` are the arguments of `problem` that the command has options for, with their defaults, NEEDED for a
     required one.  `shared` makes the launches by kernels that neighbouring problems share, and `called` those
-    of a call on arrays, by kernels that as many problems as possible share, where the family has such; `way`
+    of a call on arrays, by kernels that as many problems as possible share, where the family has such;
+    `any_sizes` are those whose numbers of rows or leading dimensions a launch gives; `way`
     is a short name of the way a configuration works; `written` selects the configurations among which
     `layoutalg generate` writes the best.  `scalars` are the numbers of a call that is timed or counted,
     `words` those of a configuration's launch that depend on the buffers too; `memory` are the bytes that
@@ -71,6 +72,7 @@ class Family:
     asks: Mapping[str, Any]
     shared: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
     called: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
+    any_sizes: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
     way: Callable[[Any], str] = lambda config: ""
     written: Callable[[Any], bool] = lambda config: True
     scalars: Callable[[Any], Mapping[str, int]] = lambda problem: {}

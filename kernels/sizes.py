@@ -14,9 +14,9 @@ element; a load of a norm may take the rest of the aligned 16 bytes around that 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Operand, Var, simplify
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, simplify
 from layoutalg.codegen.printing import BufferView
 from layoutalg.codegen.program import SCRATCH, LaunchSequence
 from layoutalg.dtype import DType, dtype
@@ -117,19 +117,20 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
             return {"src": source, "dst": target}
         case "MapProblem":
             sides = zip(p.sides, p.strides, p.elems, strict=True)
-            return {x: _strided(p.dtype, p.shape, strides, 0, elems) for x, strides, elems in sides}
+            rows = _Rows(p.outermost, extent("rows"))
+            return {x: _strided(p.dtype, p.shape, strides, 0, elems, rows=rows) for x, strides, elems in sides}
         case "NormProblem":
-            x = p.axes
+            x, rows = p.axes, _rows(p.axes, extent)
             over = tuple(x.shape[k] for k in x.axes)
             given = {
                 name: _strided(p.dtype, over, compact_strides(over), at, at + x.count)
                 for name, at in p.parameters.items()
             }
-            source = _strided(p.dtype, x.shape, x.src, x.src_offset, x.source_elems)
-            target = _strided(p.result, x.shape, x.dst, x.dst_offset, x.target_elems)
+            source = _strided(p.dtype, x.shape, x.src, x.src_offset, x.source_elems, rows=rows)
+            target = _strided(p.result, x.shape, x.dst, x.dst_offset, x.target_elems, rows=rows)
             return given | dict.fromkeys(p.read, source) | {"dst": target}
         case "ReduceProblem":
-            return _reduced(p.axes, p.result, p.axes.target_elems)
+            return _reduced(p.axes, p.result, p.axes.target_elems, _rows(p.axes, extent))
         case "CrossEntropyProblem":
             x, kept = p.axes, p.axes.kept_shape
             sums, at = {"none": 0, "sum": 1, "mean": 2}[p.reduction], p.target_offset
@@ -152,19 +153,45 @@ def _strided(
     offset: int,
     elems: int,
     swizzle: object = None,
+    rows: _Rows | None = None,
 ) -> tuple[Expr, BufferView]:
-    """A tensor of built-in sizes, or its whole buffer where strides from the pointer on do not say it."""
+    """A tensor of built-in sizes but for its rows, or its whole buffer where strides from the pointer on do
+    not say it."""
+    extents, count = list(map(Const, shape)), as_expr(elems)
+    if rows is not None and strides:
+        step = max(strides[rows.mode], 0) // rows.each
+        extents[rows.mode] = simplify(rows.count // rows.each)
+        last = elems - (shape[rows.mode] * rows.each - 1) * step
+        count = rows.count * step + (last - step) if last >= step else (rows.count - 1) * step + last
     if offset or swizzle or any(d < 0 for d in strides):
-        shape, strides = (elems,), (1,)
-    return Const(elems), BufferView(element, tuple(map(Const, shape)), tuple(map(Const, strides)))
+        extents, strides = [count], (1,)
+    return count, BufferView(element, (*extents,), tuple(map(Const, strides)))
 
 
-def _reduced(x: AxesProblem, result: DType, elems: int) -> dict[str, tuple[Expr, BufferView]]:
+class _Rows(NamedTuple):
+    """The mode along which `each` rows follow each other, and the number of all rows, which a launch may give."""
+
+    mode: int
+    count: Expr
+    each: int = 1
+
+
+def _rows(x: AxesProblem, extent: Extent) -> _Rows | None:
+    """The outermost kept mode; without one, and of a tensor without elements, None."""
+    if not x.outputs or len(x.axes) == len(x.shape):
+        return None
+    return _Rows(x.outermost, extent("rows"), x.rows // x.shape[x.outermost])
+
+
+def _reduced(
+    x: AxesProblem, result: DType, elems: int, rows: _Rows | None = None
+) -> dict[str, tuple[Expr, BufferView]]:
     """A source some of whose modes are reduced, and a destination of the others."""
     kept = tuple(d for k, d in enumerate(x.dst) if k not in x.axes)
+    beside = rows and rows._replace(mode=rows.mode - sum(k < rows.mode for k in x.axes))
     return {
-        "src": _strided(x.dtype, x.shape, x.src, x.src_offset, x.source_elems),
-        "dst": _strided(result, x.kept_shape, kept, x.dst_offset, elems),
+        "src": _strided(x.dtype, x.shape, x.src, x.src_offset, x.source_elems, rows=rows),
+        "dst": _strided(result, x.kept_shape, kept, x.dst_offset, elems, rows=beside),
     }
 
 

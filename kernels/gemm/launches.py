@@ -143,6 +143,20 @@ def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = DEFAULT_ARCH) 
     return sequence_of(p, c, _called(called_problem(p, free), free, arch).kernels)
 
 
+def free_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
+    """The launches with leading dimensions as parameters, of MOST_CALLED elements or those of the problem.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> c = Sm80Config(64, 64, 64, 2, 2, 4, static_ld=True)
+    >>> [x.name for x in free_launches(gemm_problem(64, 64, 64), c).kernels[0].integers]
+    ['m', 'n', 'k', 'lda', 'ldb', 'ldd']
+    """
+    if not isinstance(c, SimtConfig | Sm80Config) or not c.static_ld:
+        return launches(p, c, arch)
+    most = {x: max(getattr(p, x), MOST_CALLED) for x in SIZES[3:]}
+    return sequence_of(p, c, launches(replace(p, **most), replace(c, static_ld=False), arch).kernels, arch)
+
+
 @lru_cache(maxsize=256)
 def _called(p: GemmProblem, c: Chosen, arch: str | Arch) -> LaunchSequence:
     return launches(p, c, arch)
@@ -354,6 +368,7 @@ def _family(
         scalars=_scalars,
         shared=shared_launches,
         called=called_launches,
+        any_sizes=free_launches,
         way=way,
         written=lambda config: bool(config.splits == 1 and config.schedule != "streamk"),
         words=_group_words,

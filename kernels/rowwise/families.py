@@ -15,9 +15,9 @@ from layoutalg.kernels.norms import NORMS
 from layoutalg.kernels.rowwise import entropy, norms, reductions
 from layoutalg.kernels.rowwise.forms import with_rows
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
-from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
+from layoutalg.kernels.rowwise.programs import NormLaunches, build_reduction, norm_launches
 from layoutalg.kernels.rowwise.times import loss_clock, norm_clock, reduction_clock
-from layoutalg.kernels.rowwise.ways import ReducePlan, form_of, norm_candidates, plan_with, plans, refusals
+from layoutalg.kernels.rowwise.ways import ReducePlan, norm_candidates, plan_with, plans, refusals
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -39,9 +39,7 @@ def _candidates(p: Problem | entropy.CrossEntropyProblem, arch: str | Arch) -> I
 def _launches(p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     if isinstance(p, reductions.ReduceProblem):
         return sequence_of(plan_with(p, c, arch), arch)
-    made = norm_launches(p, arch, c)
-    names = {"partial": SCRATCH}
-    return launch_sequence(made.kernels, names, scratch_bytes=4 * made.workspace_elems, arch=arch)
+    return _normed(norm_launches(p, arch, c), arch)
 
 
 def _any_rows(p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
@@ -49,19 +47,18 @@ def _any_rows(p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequ
     whole."""
     if isinstance(p, reductions.ReduceProblem):
         plan = plan_with(p, c, arch)
-        first, *others = plan.passes
-        form = first.form
-        if not others:
-            plan = replace(plan, passes=(replace(first, form=with_rows(form)),))
+        if len(plan.passes) == 1:
+            (only,) = plan.passes
+            plan = replace(plan, passes=(replace(only, form=with_rows(only.form)),))
         made = sequence_of(plan, arch)
     else:
-        form = form_of(p)
-        kernels = norm_launches(p, arch, c, any_rows=True)
-        made = launch_sequence(
-            kernels.kernels, {"partial": SCRATCH}, scratch_bytes=4 * kernels.workspace_elems, arch=arch
-        )
-    names = [x.name for x in made.kernels[0].integers]
-    return replace(made, scalars=tuple((name, form.kept[-1].extent) for name in names))
+        made = _normed(norm_launches(p, arch, c, any_rows=True), arch)
+    return replace(made, scalars=tuple((x.name, p.rows) for x in made.kernels[0].integers))
+
+
+def _normed(made: NormLaunches, arch: str | Arch) -> LaunchSequence:
+    names = {"partial": SCRATCH}
+    return launch_sequence(made.kernels, names, scratch_bytes=4 * made.workspace_elems, arch=arch)
 
 
 def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSequence:
@@ -105,6 +102,7 @@ def _family(op: str) -> Family:
         _launches,
         ASKS,
         called=_any_rows,
+        any_sizes=_any_rows,
         memory=_memory,
         clock=reduction_clock if op in reductions.FOLD else norm_clock,
     )

@@ -60,6 +60,11 @@ class NormProblem:
         return NORMS[self.op]
 
     @property
+    def rows(self) -> int:
+        """The number of its rows that a launch may give."""
+        return self.axes.rows
+
+    @property
     def formula(self) -> str:
         """The name of the plain norm."""
         return self.norm.formula

@@ -81,6 +81,18 @@ class AxesProblem:
         return prod(self.shape[k] for k in self.axes)
 
     @property
+    def outermost(self) -> int:
+        """The kept mode with the largest stride in the source; 0 where none is kept."""
+        kept = (k for k in range(len(self.shape)) if k not in self.axes)
+        return max(kept, key=lambda k: (self.shape[k] > 1, abs(self.src[k])), default=0)
+
+    @property
+    def rows(self) -> int:
+        """The extent of the last kept mode of the normal form, 1 without one."""
+        kept = normalise(self).kept
+        return kept[-1].extent if kept else 1
+
+    @property
     def read_elems(self) -> int:
         """Elements of the source that exist once."""
         return prod(n for n, s in zip(self.shape, self.src, strict=True) if s)
