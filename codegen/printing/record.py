@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import starmap
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -95,11 +95,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRecord:
-    """Kernels in the order of their launches, and the buffers that they share."""
+    """Kernels in the order of their launches, the buffers that they share, and the numbers of the problem."""
 
     problem: str
     steps: tuple[Step, ...]
     buffers: tuple[LaunchBuffer, ...]
+    usual: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def alias(self) -> Literal["forbidden", "in_place"]:
@@ -169,7 +170,7 @@ def launch_record(
                 units=name in units, view=views.get(name),
                 read=was.read or not p.writable or p.name in terms.updated,
             )  # fmt: skip
-    return LaunchRecord(problem, tuple(steps), tuple(buffers.values()))
+    return LaunchRecord(problem, tuple(steps), tuple(buffers.values()), dict(sequence.scalars))
 
 
 def _with_fixed(terms: Contract, fixed: Mapping[str, int]) -> Contract:
