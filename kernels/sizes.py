@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from layoutalg.kernels.gemm import GemmProblem
     from layoutalg.kernels.rowwise import AxesProblem
 
-Extent: TypeAlias = "Callable[[str], Expr]"
+Extent: TypeAlias = "Callable[..., Expr]"
 """An extent or a leading dimension of a problem by its name: a parameter, or the number that is built in."""
 
 
@@ -77,10 +77,10 @@ def _extents(problem: Any, sequence: LaunchSequence) -> Extent:
 
         numbers = batch_scalars(problem) | dict(zip(SCALE_STEPS, problem.scale_strides, strict=False))
 
-    def extent(name: str) -> Expr:
+    def extent(name: str, of: Any = problem) -> Expr:
         if name in parameters:
             return parameters[name]
-        return Const(numbers[name] if name in numbers else getattr(problem, name))
+        return Const(numbers[name] if name in numbers else getattr(of, name))
 
     return extent
 
@@ -180,7 +180,7 @@ def _rows(x: AxesProblem, extent: Extent) -> _Rows | None:
     """The outermost kept mode; without one, and of a tensor without elements, None."""
     if not x.outputs or len(x.axes) == len(x.shape):
         return None
-    return _Rows(x.outermost, extent("rows"), x.rows // x.shape[x.outermost])
+    return _Rows(x.outermost, extent("rows", x), x.rows // x.shape[x.outermost])
 
 
 def _reduced(

@@ -53,7 +53,7 @@ def _any_rows(p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequ
         made = sequence_of(plan, arch)
     else:
         made = _normed(norm_launches(p, arch, c, any_rows=True), arch)
-    return replace(made, scalars=tuple((x.name, p.rows) for x in made.kernels[0].integers))
+    return replace(made, scalars=tuple((x.name, p.axes.rows) for x in made.kernels[0].integers))
 
 
 def _normed(made: NormLaunches, arch: str | Arch) -> LaunchSequence:

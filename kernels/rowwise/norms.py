@@ -60,11 +60,6 @@ class NormProblem:
         return NORMS[self.op]
 
     @property
-    def rows(self) -> int:
-        """The number of its rows that a launch may give."""
-        return self.axes.rows
-
-    @property
     def formula(self) -> str:
         """The name of the plain norm."""
         return self.norm.formula

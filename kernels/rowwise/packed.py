@@ -55,7 +55,7 @@ from math import gcd, log2, prod
 from typing import NamedTuple
 
 from layoutalg.arch import Arch, find_arch
-from layoutalg.codegen.expr import Var, as_expr
+from layoutalg.codegen.expr import as_expr
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.kernels.model import Machine, Work, time_us
@@ -69,9 +69,7 @@ from layoutalg.kernels.rowwise.walk import (
     Index,
     Tiling,
     coordinate,
-    is_multiple,
     one_phase,
-    parts_of,
 )
 
 RUN_BYTES = 100 << 10
@@ -188,11 +186,6 @@ class PackedWalk(HeadTail):
     unit: int
 
     @property
-    def parameter(self) -> Var | None:
-        """The number of rows, where a launch gives it."""
-        return self.whole.parameter
-
-    @property
     def slabs(self) -> int:
         """Slabs of a run."""
         return self.form.modes[len(self.parts.inside)].extent
@@ -205,8 +198,7 @@ class PackedWalk(HeadTail):
     @property
     def tiles_along(self) -> int:
         """Tiles along the mode that counts slabs."""
-        tiles: int = parts_of(self.parts.along.extent, self.slabs)
-        return tiles
+        return (self.parts.along.extent + (self.slabs - 1)) // self.slabs
 
     @cached_property
     def tiles(self) -> int:
@@ -216,7 +208,7 @@ class PackedWalk(HeadTail):
     @property
     def ends_short(self) -> bool:
         """True when the last run along the mode that counts slabs has fewer."""
-        return not is_multiple(self.parts.along.extent, self.slabs)
+        return not as_expr(self.parts.along.extent).facts.divisible_by(self.slabs)
 
     @cached_property
     def starts_at_units(self) -> bool:

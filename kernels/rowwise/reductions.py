@@ -117,11 +117,6 @@ class ReduceProblem:
     read: ClassVar[tuple[str, ...]] = ("src",)
 
     @property
-    def rows(self) -> int:
-        """The number of its rows that a launch may give."""
-        return self.axes.rows
-
-    @property
     def formula(self) -> str:
         """The operation."""
         return self.op

@@ -24,7 +24,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
-from layoutalg.codegen.expr import Var
 from layoutalg.decide import find_collision
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
@@ -238,11 +237,6 @@ class Form:
     def count(self) -> int:
         """Elements of each group."""
         return prod(m.extent for m in self.reduced)
-
-    @property
-    def parameter(self) -> Var | None:
-        """The number of rows, where a launch gives it."""
-        return next((n for m in self.kept if isinstance(n := m.extent, Var)), None)
 
     @property
     def dst_start(self) -> int:

@@ -34,7 +34,7 @@ from math import ceil, gcd, prod
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from layoutalg.atoms import make_tiled_copy
-from layoutalg.codegen.expr import Expr, Var, as_expr, simplify
+from layoutalg.codegen.expr import Expr, as_expr
 from layoutalg.dtype import DType
 from layoutalg.kernels.rowwise.tensors import Form, Mode
 from layoutalg.layout import Layout, ScaledBasis, has_bases
@@ -65,24 +65,6 @@ def power_above(n: float) -> int:
     [1, 1, 4, 32]
     """
     return 1 << max(0, ceil(n) - 1).bit_length()
-
-
-def parts_of(n: Index, size: int) -> Index:
-    """Parts of `size` that hold n: the quotient, rounded up.
-
-    >>> parts_of(9, 4)
-    3
-    """
-    return simplify((n + (size - 1)) // size) if isinstance(n, Expr) else -(-n // size)
-
-
-def is_multiple(n: Index, size: int) -> bool:
-    """Whether `size` divides n, of a parameter for all of its values.
-
-    >>> is_multiple(8, 4)
-    True
-    """
-    return as_expr(n).facts.divisible_by(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,11 +164,6 @@ class Walk:
         """The first mode, along which vectors lie, in elements."""
         return self.form.lead
 
-    @property
-    def parameter(self) -> Var | None:
-        """The number of rows, where a launch gives it."""
-        return self.form.parameter
-
     @cached_property
     def rows(self) -> bool:
         """Whether vectors lie along the reduced modes."""
@@ -251,8 +228,8 @@ class Walk:
     @cached_property
     def tiles(self) -> int:
         """Blocks that have different rows."""
-        tiles: int = parts_of(self.places, self.tiling.rows_per_block * self.tiling.rows_per_thread)
-        return tiles
+        each = self.tiling.rows_per_block * self.tiling.rows_per_thread
+        return (self.places + (each - 1)) // each
 
     @property
     def blocks(self) -> int:
@@ -312,9 +289,8 @@ class Walk:
 
     def is_row(self, place: Index) -> Index:
         """The predicate that a place is one of the rows; of a parameter's number, by the mode that it is of."""
-        if self.parameter is None:
-            return place < self.places
-        return coordinate(self.row_extents, place)[-1] < self.parameter
+        last: Index = self.row_extents[-1] if self.kept else 1
+        return place < self.places if isinstance(last, int) else coordinate(self.row_extents, place)[-1] < last
 
     def step(self, y: Index, i: Index) -> Index:
         """Step i of thread y of a row."""

@@ -98,7 +98,8 @@ def find_kernel(
         raise ResourceError(f"part of {problem}", part, len(kernels))
     source = "" if by == "cost model" else f", by the {by}"
     shown = f"{problem}{source}" if name is None else f"{problem}, step {name}"
-    fixed = {scalar: value for scalar, value in sequence.scalars if not hasattr(problem, scalar)}
+    asked = lambda scalar: scalar == "rows" or hasattr(problem, scalar)  # others are the plan's
+    fixed = {scalar: value for scalar, value in sequence.scalars if not asked(scalar)}
     sizes, views = buffer_bytes(problem, sequence), buffer_views(problem, sequence)
     record = launch_record(shown, sequence, sizes, fixed, read_in_units(problem), views)
     return Part(shown, kernels[part - 1], part, len(kernels), kernels, record)

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
 
 from layoutalg.codegen import instr
-from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
+from layoutalg.codegen.expr import Const, Expr, as_expr, simplify, variables
 from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.dtype import DType
@@ -47,7 +47,6 @@ from layoutalg.kernels.rowwise.walk import (
     Side,
     Tiling,
     Walk,
-    is_multiple,
 )
 from layoutalg.kernels.rowwise.ways import Hold, NormConfig, Ring, Schedule
 from layoutalg.layout import Layout
@@ -99,9 +98,10 @@ class Block:
         self.walk, self.tiling = walk, walk.tiling
         self.element = self.tiling.element
         self.k = k = KernelBuilder(name, self.tiling.threads, notes=notes)
-        if walk.parameter is not None:
-            k.param(walk.parameter.name, walk.parameter.facts.hi)
-        block: Expr = k.block(0, simplify(as_expr(walk.blocks)))
+        blocks = simplify(as_expr(walk.blocks))
+        for rows in variables(blocks):
+            k.param(rows.name, rows.facts.hi)
+        block: Expr = k.block(0, blocks)
         k.cluster(self.tiling.cluster)
         if backwards:
             block = k.let("block", minus(walk.blocks - 1, block, walk.blocks))
@@ -190,7 +190,7 @@ class Block:
         if isinstance(self.walk, PackedWalk):
             return [*map(as_expr, self.walk.present(self.run.start, place))]
         each = self.tiling.rows_per_block * self.tiling.rows_per_thread
-        return [] if is_multiple(self.walk.places, each) else [self.walk.is_row(place)]
+        return [] if as_expr(self.walk.places).facts.divisible_by(each) else [self.walk.is_row(place)]
 
     def partials(self, size: int) -> Shared:
         """Shared memory for the partials of one exchange, in words: each exchange has its own."""

@@ -21,7 +21,7 @@ from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS,
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global, MemRef, Shared
 from layoutalg.kernels.rowwise.packed import PackedWalk, Unit
-from layoutalg.kernels.rowwise.walk import Index, is_multiple
+from layoutalg.kernels.rowwise.walk import Index
 from layoutalg.layout import Layout
 
 Where: TypeAlias = Callable[[Iterable[Index]], AbstractContextManager[None]]
@@ -62,7 +62,7 @@ class PackedRun:
         Of a unit that ends behind the tensor those elements are copied that are before its end.
         """
         k, nbytes, end = self.k, self.unit * self.size, self.walk.source_end
-        single = None if is_multiple(end, self.unit) else k.reg("one", max(1, self.size // 4))
+        single = None if as_expr(end).facts.divisible_by(self.unit) else k.reg("one", max(1, self.size // 4))
         for n, low, copied, source, _ in self._units():
             with self.where(self.walk.touched(self.start, low, n)):
                 with self.where([source + self.unit <= end] if single else []):
