@@ -29,7 +29,8 @@ from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, Unsuppo
 from layoutalg.kernels.elements import HALF_PLACE
 from layoutalg.kernels.family import NEEDED, Candidate, Family
 from layoutalg.kernels.model import Clock, Expected, Machine, Work, machine_of, time_us
-from layoutalg.kernels.modes import StridedMode, buffer_elems, check_written, compact_strides, most_rows, normal_form
+from layoutalg.kernels.modes import StridedMode, buffer_elems, check_written, compact_strides, normal_form
+from layoutalg.kernels.sizes import most_rows
 from layoutalg.layout import Layout, ScaledBasis
 
 PLACE = HALF_PLACE["f32"]
@@ -325,7 +326,14 @@ def clock(p: MapProblem, c: MapConfig, arch: str | Arch) -> Clock:
 def _family(op: str) -> Family:
     summary = f"dst = {op}({', '.join(FORMULAS[op].inputs)}), element by element"
     return Family(
-        op, summary, partial(map_problem, op), candidates, _launches, {"shape": NEEDED}, any_sizes=_any_rows, clock=clock
+        op,
+        summary,
+        partial(map_problem, op),
+        candidates,
+        _launches,
+        {"shape": NEEDED},
+        any_sizes=_any_rows,
+        clock=clock,
     )
 
 

@@ -126,7 +126,7 @@ class Family:
 
     def call_launches(self, problem: Any, config: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
         """The launches that a call on arrays makes."""
-        return (self.called or self.shared or self.launches)(problem, config, arch)
+        return (self.called or self.any_sizes or self.launches)(problem, config, arch)
 
     def numbers(
         self, problem: Any, config: Any, given: Mapping[str, int] = MappingProxyType({})

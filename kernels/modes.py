@@ -66,21 +66,6 @@ def buffer_elems(name: str, shape: Sequence[int], strides: Sequence[int], offset
     return offset + sum((n - 1) * max(d, 0) for n, d in zip(shape, strides, strict=True)) + 1
 
 
-MOST_ELEMS, MOST_WIDE = 1 << 31, 1 << 40
-"""Elements from the first to the last of a tensor whose rows are counted when it is launched: 32 bits hold an
-index of one of them and what is added to it; of a tensor that has more, 64 bits."""
-
-
-def most_rows(extent: int, pitch: int) -> int:
-    """The most rows that lie `pitch` elements apart, of a kernel for any number of them that `extent` rows
-    choose.
-
-    >>> most_rows(64, 1000), most_rows(1 << 30, 1000)
-    (2147483, 1099511627)
-    """
-    return (MOST_ELEMS if extent <= MOST_ELEMS // pitch else MOST_WIDE) // pitch
-
-
 def places(shape: Sequence[int], strides: Sequence[int]) -> Any:
     """Return the places of a tensor's elements, relative to coordinate 0, as an array of its shape.
 

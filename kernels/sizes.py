@@ -68,6 +68,36 @@ def buffer_views(problem: Any, sequence: LaunchSequence) -> dict[str, BufferView
     return {name: view for name, (_, view) in _buffers(problem, _extents(problem, sequence)).items()}
 
 
+MOST_ELEMS, MOST_WIDE = 1 << 31, 1 << 40
+"""Elements from the first to the last of a tensor whose rows are counted when it is launched: 32 bits hold an
+index of one of them and what is added to it; of a tensor that has more, 64 bits."""
+
+
+def most_rows(extent: int, pitch: int) -> int:
+    """The most rows that lie `pitch` elements apart, of a kernel for any number of them that `extent` rows
+    choose.
+
+    >>> most_rows(64, 1000), most_rows(1 << 30, 1000)
+    (2147483, 1099511627)
+    """
+    return (MOST_ELEMS if extent <= MOST_ELEMS // pitch else MOST_WIDE) // pitch
+
+
+def outermost(x: AxesProblem) -> tuple[int, int]:
+    """The kept mode with the largest stride in the source, and the extent of the mode of the normal form that
+    it is a part of: the rows that a launch may give.  (0, 1) where no mode is kept.
+
+    >>> from layoutalg.kernels.rowwise import axes_problem
+    >>> outermost(axes_problem((4, 6, 1000), 2, "f32"))
+    (0, 24)
+    """
+    from layoutalg.kernels.rowwise import normalise
+
+    kept, wide = normalise(x).kept, (k for k in range(len(x.shape)) if k not in x.axes)
+    mode = max(wide, key=lambda k: (x.shape[k] > 1, abs(x.src[k])), default=0)
+    return mode, kept[-1].extent if kept else 1
+
+
 def _extents(problem: Any, sequence: LaunchSequence) -> Extent:
     """The parameters of a sequence by name, and the problem's numbers where there is no parameter."""
     parameters = {v.name: v for kernel in sequence.kernels for v in kernel.params if isinstance(v, Var)}
@@ -77,10 +107,13 @@ def _extents(problem: Any, sequence: LaunchSequence) -> Extent:
 
         numbers = batch_scalars(problem) | dict(zip(SCALE_STEPS, problem.scale_strides, strict=False))
 
-    def extent(name: str, of: Any = problem) -> Expr:
+    def extent(name: str, number: int | None = None) -> Expr:
         if name in parameters:
             return parameters[name]
-        return Const(numbers[name] if name in numbers else getattr(of, name))
+        found: int = (
+            numbers[name] if name in numbers else getattr(problem, name) if number is None else number
+        )
+        return Const(found)
 
     return extent
 
@@ -117,8 +150,10 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
             return {"src": source, "dst": target}
         case "MapProblem":
             sides = zip(p.sides, p.strides, p.elems, strict=True)
-            rows = _Rows(p.outermost, extent("rows"))
-            return {x: _strided(p.dtype, p.shape, strides, 0, elems, rows=rows) for x, strides, elems in sides}
+            rows = _Rows(p.outermost, extent("rows", p.rows))
+            return {
+                x: _strided(p.dtype, p.shape, strides, 0, elems, rows=rows) for x, strides, elems in sides
+            }
         case "NormProblem":
             x, rows = p.axes, _rows(p.axes, extent)
             over = tuple(x.shape[k] for k in x.axes)
@@ -180,7 +215,8 @@ def _rows(x: AxesProblem, extent: Extent) -> _Rows | None:
     """The outermost kept mode; without one, and of a tensor without elements, None."""
     if not x.outputs or len(x.axes) == len(x.shape):
         return None
-    return _Rows(x.outermost, extent("rows", x), x.rows // x.shape[x.outermost])
+    mode, rows = outermost(x)
+    return _Rows(mode, extent("rows", rows), rows // x.shape[mode])
 
 
 def _reduced(

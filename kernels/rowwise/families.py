@@ -13,11 +13,11 @@ from layoutalg.errors import ShapeError
 from layoutalg.kernels.family import NEEDED, Candidate, Family, Traffic
 from layoutalg.kernels.norms import NORMS
 from layoutalg.kernels.rowwise import entropy, norms, reductions
-from layoutalg.kernels.rowwise.forms import with_rows
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
-from layoutalg.kernels.rowwise.programs import NormLaunches, build_reduction, norm_launches
+from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
 from layoutalg.kernels.rowwise.times import loss_clock, norm_clock, reduction_clock
 from layoutalg.kernels.rowwise.ways import ReducePlan, norm_candidates, plan_with, plans, refusals
+from layoutalg.kernels.sizes import outermost
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -36,29 +36,18 @@ def _candidates(p: Problem | entropy.CrossEntropyProblem, arch: str | Arch) -> I
     yield from (Candidate(c, why) for c, why in sorted(tried, key=lambda one: one[1] is not None))
 
 
-def _launches(p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
-    if isinstance(p, reductions.ReduceProblem):
-        return sequence_of(plan_with(p, c, arch), arch)
-    return _normed(norm_launches(p, arch, c), arch)
-
-
-def _any_rows(p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
-    """The same launches by a kernel for any number of rows, which is a parameter, where one kernel has them
-    whole."""
+def _launches(
+    p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH, *, any_rows: bool = False
+) -> LaunchSequence:
+    """The launches of a configuration; with `any_rows` of any number of rows, where one kernel has them whole."""
     if isinstance(p, reductions.ReduceProblem):
         plan = plan_with(p, c, arch)
-        if len(plan.passes) == 1:
-            (only,) = plan.passes
-            plan = replace(plan, passes=(replace(only, form=with_rows(only.form)),))
-        made = sequence_of(plan, arch)
+        made = sequence_of(plan.for_any_rows() if any_rows else plan, arch)
     else:
-        made = _normed(norm_launches(p, arch, c, any_rows=True), arch)
-    return replace(made, scalars=tuple((x.name, p.axes.rows) for x in made.kernels[0].integers))
-
-
-def _normed(made: NormLaunches, arch: str | Arch) -> LaunchSequence:
-    names = {"partial": SCRATCH}
-    return launch_sequence(made.kernels, names, scratch_bytes=4 * made.workspace_elems, arch=arch)
+        norm = norm_launches(p, arch, c, any_rows=any_rows)
+        scratch = 4 * norm.workspace_elems
+        made = launch_sequence(norm.kernels, {"partial": SCRATCH}, scratch_bytes=scratch, arch=arch)
+    return replace(made, scalars=tuple((x.name, outermost(p.axes)[1]) for x in made.kernels[0].integers))
 
 
 def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSequence:
@@ -101,8 +90,7 @@ def _family(op: str) -> Family:
         _candidates,
         _launches,
         ASKS,
-        called=_any_rows,
-        any_sizes=_any_rows,
+        any_sizes=partial(_launches, any_rows=True),
         memory=_memory,
         clock=reduction_clock if op in reductions.FOLD else norm_clock,
     )

@@ -40,12 +40,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.codegen.expr import Var
 from layoutalg.errors import UnsupportedError
-from layoutalg.kernels.modes import most_rows
 from layoutalg.kernels.rowwise.tensors import Form, Mode, fewest
 from layoutalg.kernels.rowwise.walk import row_ends
+from layoutalg.kernels.sizes import most_rows
 
 
 # --- any number of rows --------------------------------------------------------------------------------
+
 
 def with_rows(form: Form) -> Form:
     """The form for any number of rows: the extent of its last kept mode is the parameter `rows`.

@@ -20,8 +20,9 @@ from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, check_choice, shown
 from layoutalg.kernels.elements import values_of, words_of
+from layoutalg.kernels.modes import check_written
 from layoutalg.kernels.norms import NORMS, Norm
-from layoutalg.kernels.rowwise.tensors import ELEMENTS, AxesProblem, axes_problem, check_written
+from layoutalg.kernels.rowwise.tensors import ELEMENTS, AxesProblem, axes_problem
 
 MOST_EPS = (2.0 - 2.0**-23) * 2.0**127
 """The largest eps: statistics are floats of 32 bits."""
@@ -158,7 +159,7 @@ def norm_problem(
             f"{p.dst_offset} of the destination must be the same"
         )
     if norm.adds:
-        check_written(p.shape, p.src)
+        check_written(f"shape {p.shape}", p.shape, p.src)
     eps = eps if norm.parameters else 0.0
     return NormProblem(op, p, to, eps, weight, bias, in_place, weight_offset, bias_offset)
 

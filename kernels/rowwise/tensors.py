@@ -24,12 +24,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
-from layoutalg.decide import find_collision
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
-from layoutalg.errors import NotInjectiveError, ShapeError, shown
-from layoutalg.kernels.modes import StridedMode, buffer_elems, compact_strides, lowest, normal_form
-from layoutalg.layout import Layout
+from layoutalg.errors import ShapeError, shown
+from layoutalg.kernels.modes import (
+    StridedMode,
+    buffer_elems,
+    check_written,
+    compact_strides,
+    lowest,
+    normal_form,
+)
 
 MOST_RANK = 8
 """The most modes of a problem."""
@@ -78,18 +83,6 @@ class AxesProblem:
     def count(self) -> int:
         """Elements of each group."""
         return prod(self.shape[k] for k in self.axes)
-
-    @property
-    def outermost(self) -> int:
-        """The kept mode with the largest stride in the source; 0 where none is kept."""
-        kept = (k for k in range(len(self.shape)) if k not in self.axes)
-        return max(kept, key=lambda k: (self.shape[k] > 1, abs(self.src[k])), default=0)
-
-    @property
-    def rows(self) -> int:
-        """The extent of the last kept mode of the normal form, 1 without one."""
-        kept = normalise(self).kept
-        return kept[-1].extent if kept else 1
 
     @property
     def read_elems(self) -> int:
@@ -157,7 +150,7 @@ def axes_problem(
     if not rank == len(src) == len(dst):
         raise ShapeError(f"shape {shape} with strides {src} and {dst}: every mode needs one on either side")
     dst = tuple(d if keeps or k not in reduced else 0 for k, d in enumerate(dst))
-    check_written(written, dst)
+    check_written(f"shape {written}", written, dst)
     sides = (("source", shape, src, src_offset), ("destination", written, dst, dst_offset))
     read, made = (buffer_elems(*side) if prod(side[1]) else side[-1] + 1 for side in sides)
     return AxesProblem(
@@ -168,17 +161,6 @@ def axes_problem(
 def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Row-major strides, 0 for modes of extent 1."""
     return tuple(d if n != 1 else 0 for n, d in zip(shape, compact_strides(shape), strict=True))
-
-
-def check_written(shape: tuple[int, ...], dst: tuple[int, ...]) -> None:
-    """Raise NotInjectiveError for a destination that has the same place for two coordinates."""
-    written = [(n, abs(d)) for n, d in zip(shape, dst, strict=True) if n != 1]
-    if not written or any(n == 0 for n, _ in written):
-        return
-    target = Layout(*zip(*written, strict=True))
-    if clash := find_collision(target):
-        said = f"the destination {target} has one place for two coordinates, {clash[0]} and {clash[1]}"
-        raise NotInjectiveError(said, layout=target, a=clash[0], b=clash[1])
 
 
 # --- the normal form -----------------------------------------------------------------------------------

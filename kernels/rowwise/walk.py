@@ -289,8 +289,10 @@ class Walk:
 
     def is_row(self, place: Index) -> Index:
         """The predicate that a place is one of the rows; of a parameter's number, by the mode that it is of."""
-        last: Index = self.row_extents[-1] if self.kept else 1
-        return place < self.places if isinstance(last, int) else coordinate(self.row_extents, place)[-1] < last
+        last: Index = (1, *self.row_extents)[-1]
+        return (
+            place < self.places if isinstance(last, int) else coordinate(self.row_extents, place)[-1] < last
+        )
 
     def step(self, y: Index, i: Index) -> Index:
         """Step i of thread y of a row."""

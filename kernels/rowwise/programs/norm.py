@@ -3,22 +3,21 @@
     problem = norm_problem("softmax", shape, axes, dtype, src, dst, src_offset, dst_offset,
                            eps=1e-5, weight=False, bias=False, in_place=False)
     launches = plan(problem, "sm_90")         raises ShapeError for a tensor without elements: a no-op
-    launches.workspace_elems                  floats of a scratch buffer `partial`; 0: none is needed
-    for kernel in launches.kernels:           a few, launched in this order on one stream
-        load(kernel)(**arguments(kernel, src=..., dst=..., weight=..., bias=..., partial=...))
+    launches.kernels                          a few, in order, with a scratch buffer `partial` of
+    launches.workspace_elems                  floats; 0: none is needed
 
 The idea.  A norm is a record of steps (`recipes`).  A program takes them as its configuration says: held or
 online, whole, in halves or by a cluster, of runs that blocks copy, of columns that they keep or stream.
 
-Notes.  `arguments` picks those that a kernel has; in place there is no `src`.  Pointers are multiples of 16
-bytes: a tensor that starts elsewhere has an offset (elements from such a place on).  Where rows do not start
-at vectors, whole 16-byte units are read: those that hold an element.  Weight and bias are contiguous.
+Notes.  In place there is no `src`.  Pointers are multiples of 16 bytes: a tensor that starts elsewhere has an
+offset (elements from such a place on).  Where rows do not start at vectors, whole 16-byte units are read:
+those that hold an element.  Weight and bias are contiguous.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.expr import Const
@@ -140,17 +139,6 @@ def _streamed(p: NormProblem, walk: Walk, c: NormConfig) -> NormLaunches:
     joined = build_joined(f"{p.title}_joined", p, s, c, _notes(p, walk, c, "joined"), norm)
     kernels = build(p, walk, c, "statistics"), joined, build(p, walk, c, "result")
     return NormLaunches(p, c, kernels, workspace(s, c, norm))
-
-
-def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
-    """Return the given arguments that are parameters of a kernel.
-
-    >>> from layoutalg.kernels.rowwise.norms import norm_problem
-    >>> (kernel,) = plan(norm_problem("softmax", (8, 1000), 1, "f16")).kernels
-    >>> arguments(kernel, src=1, dst=2, weight=None)
-    {'src': 1, 'dst': 2}
-    """
-    return {p.name: given[p.name] for p in kernel.params if p.name in given}
 
 
 def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Kernel:

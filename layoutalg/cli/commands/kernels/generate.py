@@ -95,7 +95,9 @@ def generate_command(
     ptx: Annotated[bool, option("Write PTX for --arch, compiled by NVRTC, in place of CUDA.")] = False,
     static: Annotated[
         bool,
-        option("Build the number of rows, or the leading dimensions, into the text. Default: a launch gives them."),
+        option(
+            "Build the number of rows, or the leading dimensions, into the text. Default: a launch gives them."
+        ),
     ] = False,
     name: Annotated[
         str | None,
