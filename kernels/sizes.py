@@ -68,9 +68,9 @@ def buffer_views(problem: Any, sequence: LaunchSequence) -> dict[str, BufferView
     return {name: view for name, (_, view) in _buffers(problem, _extents(problem, sequence)).items()}
 
 
-MOST_ELEMS, MOST_WIDE = 1 << 31, 1 << 40
-"""Elements from the first to the last of a tensor whose rows are counted when it is launched: 32 bits hold an
-index of one of them and what is added to it; of a tensor that has more, 64 bits."""
+MOST_ELEMS, MOST_WIDE = 1 << 30, 1 << 40
+"""Elements from the first to the last of a tensor whose rows are counted when it is launched: 32 bits hold the
+sum of two indices and what is added to it; of a tensor that has more, 64 bits."""
 
 
 def most_rows(extent: int, pitch: int) -> int:
@@ -78,7 +78,7 @@ def most_rows(extent: int, pitch: int) -> int:
     choose.
 
     >>> most_rows(64, 1000), most_rows(1 << 30, 1000)
-    (2147483, 1099511627)
+    (1073741, 1099511627)
     """
     return (MOST_ELEMS if extent <= MOST_ELEMS // pitch else MOST_WIDE) // pitch
 

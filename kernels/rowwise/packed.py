@@ -210,6 +210,11 @@ class PackedWalk(HeadTail):
         """True when the last run along the mode that counts slabs has fewer."""
         return not as_expr(self.parts.along.extent).facts.divisible_by(self.slabs)
 
+    @property
+    def filled(self) -> bool:
+        """True when the slabs that a last run is short of are zeros: their number is not known before."""
+        return not isinstance(self.parts.along.extent, int)
+
     @cached_property
     def starts_at_units(self) -> bool:
         """True when every run starts at a unit."""
@@ -288,11 +293,12 @@ class PackedWalk(HeadTail):
 
     # --- what there is ---------------------------------------------------------------------------------
 
-    def present(self, start: Start, place: Index) -> tuple[Index, ...]:
-        """The predicates that a thread's group is one of the tile, which may have fewer than threads take."""
+    def present(self, start: Start, place: Index, *, or_zeros: bool = False) -> tuple[Index, ...]:
+        """The predicates that a thread's group is one of the tile, which may have fewer than threads take, or
+        one of the zeros that fill it."""
         groups, t = self.parts.groups, self.tiling
         found = [place < self.places] if self.places < t.rows_per_block * t.rows_per_thread else []
-        if self.ends_short:
+        if self.ends_short and not (or_zeros and self.filled):
             found.append(start.slab + place // groups < self.parts.along.extent)
         return tuple(found)
 
@@ -300,7 +306,7 @@ class PackedWalk(HeadTail):
         """The predicates that a unit holds an element of its run, which starts at `low` in its first unit."""
         at, elems = unit * self.unit, self.parts.elems
         found = [] if self.starts_at_units else [at < low + self.run_elems]
-        if self.ends_short:
+        if self.ends_short and not self.filled:
             found.append(start.slab * elems + at < low + self.parts.along.extent * elems)
         return tuple(found)
 

@@ -99,17 +99,21 @@ class _Reduction(Block):
         early = edges is not None and self.p.edge_rounds == 1
         if self.c.packed:
             self.run.copy_in(self.src.buffer)
-        if edges is not None and early:
-            self._edges(edges, 0)
-        self._vectors()
-        if p.left:
-            self._left()
-        if edges is not None and early:
-            self._fold_edges(edges, 0)
-        elif edges is not None:
-            with self.k.For("e", self.p.edge_rounds, unroll=4) as e:
-                self._edges(edges, e)
-                self._fold_edges(edges, e)
+        once = self.c.rows_per_thread == 1 and not isinstance(self.walk.places, int)  # dearer in each load
+        with self.where(self.reads_row(self.places[0]) if once else []):
+            self.of_rows = once
+            if edges is not None and early:
+                self._edges(edges, 0)
+            self._vectors()
+            if p.left:
+                self._left()
+            if edges is not None and early:
+                self._fold_edges(edges, 0)
+            elif edges is not None:
+                with self.k.For("e", self.p.edge_rounds, unroll=4) as e:
+                    self._edges(edges, e)
+                    self._fold_edges(edges, e)
+            self.of_rows = False
         tree_reduce(self, self.p.fold, self.acc)
         self._store()
         return self.k.build()
@@ -169,7 +173,7 @@ class _Reduction(Block):
         one = [self.split.eq(0)] if c.splits > 1 else []
         one += [self.y.eq(0)] if c.threads_per_row > 1 else []
         whole = words.slice(0, count=self.tiling.words)
-        self._fetch(whole, chunk, c.vec, [*one, *self.has_row(self.places[0]), as_expr(column < p.left)])
+        self._fetch(whole, chunk, c.vec, [*one, *self.reads_row(self.places[0]), as_expr(column < p.left)])
         values = self.widened(whole, c.vec, "f")
         if p.left % c.vec:
             with self.where([column + c.vec > p.left]):
@@ -182,13 +186,13 @@ class _Reduction(Block):
         step = walk.step(self.y, i)
         chunk = walk.chunk(self.bases[n], step)
         exists = walk.inside(chunk) if whole else walk.exists(step, chunk)
-        return chunk, [*self.has_row(self.places[n]), *exists]
+        return chunk, [*self.reads_row(self.places[n]), *exists]
 
     def _edge(self, n: int, turn: Index) -> tuple[Chunk, list[Expr]]:
         """A single element, and the predicates that it exists; they are dealt to the splits in turn."""
         turn = turn * self.c.splits + self.split
         one, exists = self.walk.edge(self.bases[n], self.walk.step(self.y, turn))
-        return one, [*self.has_row(self.places[n]), *exists]
+        return one, [*self.reads_row(self.places[n]), *exists]
 
     def _edges(self, edge: Reg, turn: Index) -> None:
         """Fetch single elements."""

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
-from layoutalg.codegen.expr import Expr, as_expr, simplify
-from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STG_WHOLE, STS
+from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
+from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STG_WHOLE, STS, fill
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global, MemRef, Shared
 from layoutalg.kernels.rowwise.packed import PackedWalk, Unit
@@ -59,10 +59,11 @@ class PackedRun:
     def copy_in(self, src: Global | Shared) -> None:
         """Copy the units that hold an element of the run to shared memory, and wait for all threads' copies.
 
-        Of a unit that ends behind the tensor those elements are copied that are before its end.
+        Of a unit that ends behind the tensor those elements are copied that are before its end; in a run that
+        is filled others are zeros.
         """
-        k, nbytes, end = self.k, self.unit * self.size, self.walk.source_end
-        single = None if as_expr(end).facts.divisible_by(self.unit) else k.reg("one", max(1, self.size // 4))
+        k, nbytes, end, filled = self.k, self.unit * self.size, self.walk.source_end, self.walk.filled
+        single = k.reg("one", max(1, self.size // 4)) if filled or end % self.unit else None
         for n, low, copied, source, _ in self._units():
             with self.where(self.walk.touched(self.start, low, n)):
                 with self.where([source + self.unit <= end] if single else []):
@@ -74,6 +75,10 @@ class PackedRun:
                         with self.where([source + e < end]):
                             k.do(LDG[self.size], single, self._place(src, source + e))
                             k.do(STS[self.size], k.at(self.copied, copied + e * self.size), single)
+                        if filled:
+                            with k.Else():
+                                k.do(fill(max(1, self.size // 4)), single, Const(0))
+                                k.do(STS[self.size], k.at(self.copied, copied + e * self.size), single)
         k.do(CP_COMMIT)
         k.do(CP_WAIT, 0)
         k.do(BAR)
