@@ -69,8 +69,7 @@ def buffer_views(problem: Any, sequence: LaunchSequence) -> dict[str, BufferView
 
 
 MOST_ELEMS, MOST_WIDE = 1 << 30, 1 << 40
-"""Elements from the first to the last of a tensor whose rows are counted when it is launched: 32 bits hold the
-sum of two indices and what is added to it; of a tensor that has more, 64 bits."""
+"""Elements from the first to the last of a tensor whose rows a launch counts: 32 bits hold the sum of two indices and what is added to it; of a tensor that has more, 64 bits."""
 
 
 def most_rows(extent: int, pitch: int) -> int:
@@ -110,10 +109,7 @@ def _extents(problem: Any, sequence: LaunchSequence) -> Extent:
     def extent(name: str, number: int | None = None) -> Expr:
         if name in parameters:
             return parameters[name]
-        found: int = (
-            numbers[name] if name in numbers else getattr(problem, name) if number is None else number
-        )
-        return Const(found)
+        return Const(numbers[name] if name in numbers else number or getattr(problem, name))
 
     return extent
 
@@ -204,7 +200,7 @@ def _strided(
 
 
 class _Rows(NamedTuple):
-    """The mode along which `each` rows follow each other, and the number of all rows, which a launch may give."""
+    """The mode that steps by `each` rows, and the number of all rows, which a launch may give."""
 
     mode: int
     count: Expr

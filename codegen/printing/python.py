@@ -347,7 +347,8 @@ def _operator(record: LaunchRecord, library: Library) -> Iterator[str]:
     for b in asked:
         rank = len(b.view.shape) if b.view else 0
         yield f"    if {b.name}.dim() != {rank}:"
-        yield f'        _refuse(f"{b.name} has shape {{tuple({b.name}.shape)}}: {rank} modes are accepted")'
+        has = f"{b.name} has shape {{tuple({b.name}.shape)}}"
+        yield f'        _refuse(f"{has}: {rank} modes are accepted")'
     yield from (f"    {x} = {value}" for x, value in shown.items() if x in numbers)
     yield f"    numbers = dict({', '.join(f'{x}={x}' for x in numbers)})"
     yield "    return numbers, {"

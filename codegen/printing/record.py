@@ -62,9 +62,9 @@ class BufferView:
 @dataclass(frozen=True, slots=True)
 class LaunchBuffer:
     """Memory that a computation is given: `bytes` from its pointer to the end of its last element, of
-    `element_bytes` each; `least_bytes` are what the smallest launch needs; `written` and `read` by some kernel;
-    `units`: loads may take the rest of the aligned 16 bytes that hold the last element; `view` is the array that lies
-    in it, where that is stated."""
+    `element_bytes` each; `least_bytes` are what the smallest launch needs; `written` and `read` by some
+    kernel; `units`: loads may take the rest of the aligned 16 bytes that hold the last element; `view` is the
+    array that lies in it, where that is stated."""
 
     name: str
     bytes: Expr

@@ -85,8 +85,8 @@ class Contract:
     """All that a launch gives: `parameters` in the order of the signature, those that are built in last.
 
     `grid` in blocks, as expressions of the parameters; `conditions` hold between them, each stated once.
-    The buffers of `updated` pointers are read and written; `early`: the kernel may start while the one in front
-    of it ends.  `cluster` in blocks along each side of the grid; `maps` are the tensor maps, which come
+    The buffers of `updated` pointers are read and written; `early`: the kernel may start while the one in
+    front of it ends.  `cluster` in blocks along each side of the grid; `maps` are the tensor maps, which come
     behind the parameters in the signature.  `target`, where it is not empty, is what alone has the kernel's
     instructions.  In the buffers `in_chunks` TMA writes whole chunks of 16 bytes, past the end of a row too.
     A `cooperative` launch keeps all blocks resident.

@@ -74,8 +74,11 @@ SIZES = "m", "n", "k", "lda", "ldb", "ldc", "ldd"
 """The numbers of a problem that a launch gives."""
 
 
-def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
-    """The launches of a configuration; what adds parts up starts early, where `arch` can.
+def launches(
+    p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH, *, any_sizes: bool = False
+) -> LaunchSequence:
+    """The launches of a configuration; what adds parts up starts early, where `arch` can.  With `any_sizes`
+    leading dimensions of one part are parameters of up to MOST_CALLED elements, or those of the problem.
 
     Raises what the family's `build` raises.
 
@@ -87,7 +90,16 @@ def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> L
     """
     if isinstance(c, OwnProgram):
         return launch_sequence([c.build(p)], scalars={x: getattr(p, x) for x in SIZES}, arch=arch)
-    kernels = [_product(p, c, arch)]
+    wide = p
+    if (
+        any_sizes
+        and isinstance(c, SimtConfig | Sm80Config)
+        and c.splits == 1
+        and c.schedule == "data_parallel"
+    ):
+        wide = replace(p, **{x: max(getattr(p, x), MOST_CALLED) for x in SIZES[3:]})
+        c = replace(c, static_ld=False)
+    kernels = [_product(wide, c, arch)]
     if c.splits > 1:
         kernels.append(build_combine(p))
     if not isinstance(c, GemvConfig | SimtConfig) and c.schedule == "streamk":
@@ -143,23 +155,7 @@ def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = DEFAULT_ARCH) 
     return sequence_of(p, c, _called(called_problem(p, free), free, arch).kernels)
 
 
-def free_launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
-    """The launches with leading dimensions as parameters, of MOST_CALLED elements or those of the problem.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> c = Sm80Config(64, 64, 64, 2, 2, 4, static_ld=True)
-    >>> [x.name for x in free_launches(gemm_problem(64, 64, 64), c).kernels[0].integers]
-    ['m', 'n', 'k', 'lda', 'ldb', 'ldd']
-    """
-    if not isinstance(c, SimtConfig | Sm80Config) or not c.static_ld:
-        return launches(p, c, arch)
-    most = {x: max(getattr(p, x), MOST_CALLED) for x in SIZES[3:]}
-    return sequence_of(p, c, launches(replace(p, **most), replace(c, static_ld=False), arch).kernels, arch)
-
-
-@lru_cache(maxsize=256)
-def _called(p: GemmProblem, c: Chosen, arch: str | Arch) -> LaunchSequence:
-    return launches(p, c, arch)
+_called = lru_cache(maxsize=256)(launches)
 
 
 def called_problem(p: GemmProblem, c: Chosen) -> GemmProblem:
@@ -368,7 +364,7 @@ def _family(
         scalars=_scalars,
         shared=shared_launches,
         called=called_launches,
-        any_sizes=free_launches,
+        any_sizes=partial(launches, any_sizes=True),
         way=way,
         written=lambda config: bool(config.splits == 1 and config.schedule != "streamk"),
         words=_group_words,

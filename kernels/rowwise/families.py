@@ -39,7 +39,7 @@ def _candidates(p: Problem | entropy.CrossEntropyProblem, arch: str | Arch) -> I
 def _launches(
     p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH, *, any_rows: bool = False
 ) -> LaunchSequence:
-    """The launches of a configuration; with `any_rows` of any number of rows, where one kernel has them whole."""
+    """The launches of a configuration; with `any_rows` of any number, where one kernel has them whole."""
     if isinstance(p, reductions.ReduceProblem):
         plan = plan_with(p, c, arch)
         made = sequence_of(plan.for_any_rows() if any_rows else plan, arch)

@@ -44,7 +44,6 @@ from layoutalg.kernels.rowwise.tensors import Form, Mode, fewest
 from layoutalg.kernels.rowwise.walk import row_ends
 from layoutalg.kernels.sizes import most_rows
 
-
 # --- any number of rows --------------------------------------------------------------------------------
 
 

@@ -293,12 +293,12 @@ class PackedWalk(HeadTail):
 
     # --- what there is ---------------------------------------------------------------------------------
 
-    def present(self, start: Start, place: Index, *, or_zeros: bool = False) -> tuple[Index, ...]:
+    def present(self, start: Start, place: Index, *, exact: bool = True) -> tuple[Index, ...]:
         """The predicates that a thread's group is one of the tile, which may have fewer than threads take, or
-        one of the zeros that fill it."""
+        unless `exact` one of the zeros that fill it."""
         groups, t = self.parts.groups, self.tiling
         found = [place < self.places] if self.places < t.rows_per_block * t.rows_per_thread else []
-        if self.ends_short and not (or_zeros and self.filled):
+        if self.ends_short and (exact or not self.filled):
             found.append(start.slab + place // groups < self.parts.along.extent)
         return tuple(found)
 

@@ -288,11 +288,10 @@ class Walk:
         return tile * (t.rows_per_block * t.rows_per_thread) + down + row
 
     def is_row(self, place: Index) -> Index:
-        """The predicate that a place is one of the rows; of a parameter's number, by the mode that it is of."""
-        last: Index = (1, *self.row_extents)[-1]
-        return (
-            place < self.places if isinstance(last, int) else coordinate(self.row_extents, place)[-1] < last
-        )
+        """The predicate that a place is one of the rows; of any number of them by its last coordinate."""
+        if isinstance(self.places, int):
+            return place < self.places
+        return coordinate(self.row_extents, place)[-1] < self.row_extents[-1]
 
     def step(self, y: Index, i: Index) -> Index:
         """Step i of thread y of a row."""

@@ -65,9 +65,9 @@ def find_kernel(
     """Return a kernel of the launches that a family chooses for a problem, in a tile, by a schedule, with
     stages and warps where these are named, or of a step on the way to its kernel.
 
-    Kernels that are to be linked with others have names that no other problem's or configuration's have, of
-    "", or the name that is given by `linked`; `free`: rows or leading dimensions are parameters of the launch,
-    where the family has such kernels.
+    Kernels that are to be `linked` with others have the name that is given, or of "" names that no other
+    problem's or configuration's have; `free`: rows or leading dimensions are parameters of the launch, where
+    the family has such kernels.
 
     Raises ResourceError for a part that there is not, and as `find_config`, `read_options` and the family do.
 
@@ -98,8 +98,8 @@ def find_kernel(
         raise ResourceError(f"part of {problem}", part, len(kernels))
     source = "" if by == "cost model" else f", by the {by}"
     shown = f"{problem}{source}" if name is None else f"{problem}, step {name}"
-    asked = lambda scalar: scalar == "rows" or hasattr(problem, scalar)  # others are the plan's
-    fixed = {scalar: value for scalar, value in sequence.scalars if not asked(scalar)}
+    own = {name for name, _ in sequence.scalars if name == "rows" or hasattr(problem, name)}
+    fixed = {name: value for name, value in sequence.scalars if name not in own}  # what the plan has chosen
     sizes, views = buffer_bytes(problem, sequence), buffer_views(problem, sequence)
     record = launch_record(shown, sequence, sizes, fixed, read_in_units(problem), views)
     return Part(shown, kernels[part - 1], part, len(kernels), kernels, record)

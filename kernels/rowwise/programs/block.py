@@ -87,7 +87,7 @@ class Block:
     `tile` and `split` are the block's, `row` and `y` the thread's row of the block and its number among the
     threads of that row, which are `lane` of group `group`; `thread` has both without a name.  `backwards`
     turns the order of the blocks round: what the kernel before has read last is read first, while L2 has it.
-    `run` is the block's run of memory, where it copies one; `of_rows`: the code is that of threads with a row.
+    `run` is the block's run of memory, where it copies one; `of_rows`: the code is of threads with a row.
     """
 
     src: Tensor
@@ -186,18 +186,13 @@ class Block:
             with self.k.If(total):
                 yield
 
-    def has_row(self, place: Expr) -> list[Expr]:
-        """The predicate that a thread's place is one of the rows, where a tile may stick out of them."""
+    def has_row(self, place: Expr, *, exact: bool = False) -> list[Expr]:
+        """The predicate that a thread's place is one of the rows, or unless `exact` of the zeros behind them."""
         if isinstance(self.walk, PackedWalk):
-            return [*map(as_expr, self.walk.present(self.run.start, place))]
+            return [*map(as_expr, self.walk.present(self.run.start, place, exact=exact))]
         each = self.tiling.rows_per_block * self.tiling.rows_per_thread
-        return [] if as_expr(self.walk.places).facts.divisible_by(each) else [self.walk.is_row(place)]
-
-    def reads_row(self, place: Expr) -> list[Expr]:
-        """The predicate that a thread may read its place: none where it is of a row, or of zeros."""
-        if isinstance(self.walk, PackedWalk):
-            return [*map(as_expr, self.walk.present(self.run.start, place, or_zeros=True))]
-        return [] if self.of_rows else self.has_row(place)
+        whole = self.of_rows or as_expr(self.walk.places).facts.divisible_by(each)
+        return [] if whole else [self.walk.is_row(place)]
 
     def partials(self, size: int) -> Shared:
         """Shared memory for the partials of one exchange, in words: each exchange has its own."""
@@ -250,7 +245,7 @@ class NormBlock(Block):
 
     def present(self) -> AbstractContextManager[None]:
         """Code of threads whose row exists, or is zeros."""
-        return self.where(self.reads_row(self.place))
+        return self.where(self.has_row(self.place))
 
     def by_column(self) -> Self:
         """The same block of columns with one column for each thread, in registers of their own."""

@@ -100,7 +100,7 @@ class _Reduction(Block):
         if self.c.packed:
             self.run.copy_in(self.src.buffer)
         once = self.c.rows_per_thread == 1 and not isinstance(self.walk.places, int)  # dearer in each load
-        with self.where(self.reads_row(self.places[0]) if once else []):
+        with self.where(self.has_row(self.places[0]) if once else []):
             self.of_rows = once
             if edges is not None and early:
                 self._edges(edges, 0)
@@ -126,7 +126,7 @@ class _Reduction(Block):
         low, high = (labels.ignore >> at & 0xFFFFFFFF for at in (0, 32))
         for n in range(p.values):
             place, e = (self.places[n], 0) if single else (self.places[0], n)
-            with self.where(self.has_row(place)):
+            with self.where(self.has_row(place, exact=True)):
                 label = self._result(self.target, self._target(place, e), labels.offset)
                 k.do(instr.LDG[labels.nbytes], named, label)
                 to = self.acc.slice(n * p.words, count=p.words)
@@ -173,7 +173,7 @@ class _Reduction(Block):
         one = [self.split.eq(0)] if c.splits > 1 else []
         one += [self.y.eq(0)] if c.threads_per_row > 1 else []
         whole = words.slice(0, count=self.tiling.words)
-        self._fetch(whole, chunk, c.vec, [*one, *self.reads_row(self.places[0]), as_expr(column < p.left)])
+        self._fetch(whole, chunk, c.vec, [*one, *self.has_row(self.places[0]), as_expr(column < p.left)])
         values = self.widened(whole, c.vec, "f")
         if p.left % c.vec:
             with self.where([column + c.vec > p.left]):
@@ -186,13 +186,13 @@ class _Reduction(Block):
         step = walk.step(self.y, i)
         chunk = walk.chunk(self.bases[n], step)
         exists = walk.inside(chunk) if whole else walk.exists(step, chunk)
-        return chunk, [*self.reads_row(self.places[n]), *exists]
+        return chunk, [*self.has_row(self.places[n]), *exists]
 
     def _edge(self, n: int, turn: Index) -> tuple[Chunk, list[Expr]]:
         """A single element, and the predicates that it exists; they are dealt to the splits in turn."""
         turn = turn * self.c.splits + self.split
         one, exists = self.walk.edge(self.bases[n], self.walk.step(self.y, turn))
-        return one, [*self.reads_row(self.places[n]), *exists]
+        return one, [*self.has_row(self.places[n]), *exists]
 
     def _edges(self, edge: Reg, turn: Index) -> None:
         """Fetch single elements."""
@@ -268,7 +268,7 @@ class _Reduction(Block):
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):
             place = self.places[n]
-            with self.where([*one, *self.has_row(place)]):
+            with self.where([*one, *self.has_row(place, exact=True)]):
                 for e in (n,) if single else range(0, c.vec, p.store_vec):
                     inside = 0 if single else e
                     crd, number = self._target(place, inside), place * self.walk.values + inside

@@ -96,7 +96,7 @@ def generate_command(
     static: Annotated[
         bool,
         option(
-            "Build the number of rows, or the leading dimensions, into the text. Default: a launch gives them."
+            "Build the number of rows, or leading dimensions, into the text. Default: a launch gives them."
         ),
     ] = False,
     name: Annotated[
