@@ -69,7 +69,8 @@ def buffer_views(problem: Any, sequence: LaunchSequence) -> dict[str, BufferView
 
 
 MOST_ELEMS, MOST_WIDE = 1 << 30, 1 << 40
-"""Elements from the first to the last of a tensor whose rows a launch counts: 32 bits hold the sum of two indices and what is added to it; of a tensor that has more, 64 bits."""
+"""Elements from the first to the last of a tensor whose rows a launch counts: 32 bits hold the sum of two
+indices and what is added to it; of a tensor that has more, 64 bits."""
 
 
 def most_rows(extent: int, pitch: int) -> int:

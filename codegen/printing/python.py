@@ -373,7 +373,7 @@ def _operator(record: LaunchRecord, library: Library) -> Iterator[str]:
 
 
 def _shown(asked: Iterable[LaunchBuffer], made: Iterable[LaunchBuffer]) -> dict[str, str]:
-    """The integers that arrays show, each as Python reads it off them: an extent or a stride of what is given,
+    """The integers that arrays show, as Python reads them off: an extent or a stride of what is given,
     and of what is made the stride of a mode behind which there are no gaps."""
     shown: dict[str, str] = {}
     for b in asked:

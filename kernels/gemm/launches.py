@@ -20,14 +20,7 @@ from layoutalg.kernels.family import Candidate, Family
 from layoutalg.kernels.gemm import gemv
 from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.gemv import GemvConfig
-from layoutalg.kernels.gemm.groups import (
-    equal_sizes,
-    group_begins,
-    group_words,
-    grouped,
-    room_for,
-    sizes_of,
-)
+from layoutalg.kernels.gemm.groups import equal_sizes, group_begins, group_words, grouped, room_for, sizes_of
 from layoutalg.kernels.gemm.parts import block_count, build_combine, build_fixup, combine_vector, slot_count
 from layoutalg.kernels.gemm.problem import (
     ALIGNED,
@@ -39,13 +32,7 @@ from layoutalg.kernels.gemm.problem import (
 )
 from layoutalg.kernels.gemm.programs import build_simt, build_sm80, build_sm90
 from layoutalg.kernels.gemm.rasterize import batch_scalars
-from layoutalg.kernels.gemm.tiles import (
-    Config,
-    SimtConfig,
-    Sm80Config,
-    Sm90Config,
-    cluster_tiles,
-)
+from layoutalg.kernels.gemm.tiles import Config, SimtConfig, Sm80Config, Sm90Config, cluster_tiles
 from layoutalg.kernels.gemm.validate import MOST_EXTENT, multiples
 from layoutalg.kernels.model import Clock, Expected
 

@@ -187,7 +187,7 @@ class Block:
                 yield
 
     def has_row(self, place: Expr, *, exact: bool = False) -> list[Expr]:
-        """The predicate that a thread's place is one of the rows, or unless `exact` of the zeros behind them."""
+        """The predicate that a thread's place is one of the rows, or unless `exact` of zeros behind them."""
         if isinstance(self.walk, PackedWalk):
             return [*map(as_expr, self.walk.present(self.run.start, place, exact=exact))]
         each = self.tiling.rows_per_block * self.tiling.rows_per_thread
