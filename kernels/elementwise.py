@@ -28,9 +28,9 @@ from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UnsupportedError, check_choice
 from layoutalg.kernels.elements import HALF_PLACE
 from layoutalg.kernels.family import NEEDED, Candidate, Family
+from layoutalg.kernels.matrix import most_rows
 from layoutalg.kernels.model import Clock, Expected, Machine, Work, machine_of, time_us
 from layoutalg.kernels.modes import StridedMode, buffer_elems, check_written, compact_strides, normal_form
-from layoutalg.kernels.sizes import most_rows
 from layoutalg.layout import Layout, ScaledBasis
 
 PLACE = HALF_PLACE["f32"]

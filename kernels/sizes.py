@@ -68,27 +68,12 @@ def buffer_views(problem: Any, sequence: LaunchSequence) -> dict[str, BufferView
     return {name: view for name, (_, view) in _buffers(problem, _extents(problem, sequence)).items()}
 
 
-MOST_ELEMS, MOST_WIDE = 1 << 30, 1 << 40
-"""Elements from the first to the last of a tensor whose rows a launch counts: 32 bits hold the sum of two
-indices and what is added to it; of a tensor that has more, 64 bits."""
-
-
-def most_rows(extent: int, pitch: int) -> int:
-    """The most rows that lie `pitch` elements apart, of a kernel for any number of them that `extent` rows
-    choose.
-
-    >>> most_rows(64, 1000), most_rows(1 << 30, 1000)
-    (1073741, 1099511627)
-    """
-    return (MOST_ELEMS if extent <= MOST_ELEMS // pitch else MOST_WIDE) // pitch
-
-
-def outermost(x: AxesProblem) -> tuple[int, int]:
+def _outermost(x: AxesProblem) -> tuple[int, int]:
     """The kept mode with the largest stride in the source, and the extent of the mode of the normal form that
     it is a part of: the rows that a launch may give.  (0, 1) where no mode is kept.
 
     >>> from layoutalg.kernels.rowwise import axes_problem
-    >>> outermost(axes_problem((4, 6, 1000), 2, "f32"))
+    >>> _outermost(axes_problem((4, 6, 1000), 2, "f32"))
     (0, 24)
     """
     from layoutalg.kernels.rowwise import normalise
@@ -212,7 +197,7 @@ def _rows(x: AxesProblem, extent: Extent) -> _Rows | None:
     """The outermost kept mode; without one, and of a tensor without elements, None."""
     if not x.outputs or len(x.axes) == len(x.shape):
         return None
-    mode, rows = outermost(x)
+    mode, rows = _outermost(x)
     return _Rows(mode, extent("rows", rows), rows // x.shape[mode])
 
 

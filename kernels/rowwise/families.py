@@ -15,9 +15,9 @@ from layoutalg.kernels.norms import NORMS
 from layoutalg.kernels.rowwise import entropy, norms, reductions
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
 from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
+from layoutalg.kernels.rowwise.tensors import normalise
 from layoutalg.kernels.rowwise.times import loss_clock, norm_clock, reduction_clock
 from layoutalg.kernels.rowwise.ways import ReducePlan, norm_candidates, plan_with, plans, refusals
-from layoutalg.kernels.sizes import outermost
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -47,7 +47,8 @@ def _launches(
         norm = norm_launches(p, arch, c, any_rows=any_rows)
         scratch = 4 * norm.workspace_elems
         made = launch_sequence(norm.kernels, {"partial": SCRATCH}, scratch_bytes=scratch, arch=arch)
-    return replace(made, scalars=tuple((x.name, outermost(p.axes)[1]) for x in made.kernels[0].integers))
+    rows = [(x.name, normalise(p.axes).kept[-1].extent) for x in made.kernels[0].integers]
+    return replace(made, scalars=tuple(rows))
 
 
 def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSequence:

@@ -40,9 +40,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.codegen.expr import Var
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.matrix import most_rows
 from layoutalg.kernels.rowwise.tensors import Form, Mode, fewest
 from layoutalg.kernels.rowwise.walk import row_ends
-from layoutalg.kernels.sizes import most_rows
 
 # --- any number of rows --------------------------------------------------------------------------------
 

@@ -3,8 +3,7 @@
     problem = norm_problem("softmax", shape, axes, dtype, src, dst, src_offset, dst_offset,
                            eps=1e-5, weight=False, bias=False, in_place=False)
     launches = plan(problem, "sm_90")         raises ShapeError for a tensor without elements: a no-op
-    launches.kernels                          a few, in order, with a scratch buffer `partial` of
-    launches.workspace_elems                  floats; 0: none is needed
+    launches.kernels                          a few, with a buffer `partial` of workspace_elems floats
 
 The idea.  A norm is a record of steps (`recipes`).  A program takes them as its configuration says: held or
 online, whole, in halves or by a cluster, of runs that blocks copy, of columns that they keep or stream.
