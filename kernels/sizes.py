@@ -68,12 +68,12 @@ def buffer_views(problem: Any, sequence: LaunchSequence) -> dict[str, BufferView
     return {name: view for name, (_, view) in _buffers(problem, _extents(problem, sequence)).items()}
 
 
-def _outermost(x: AxesProblem) -> tuple[int, int]:
+def outermost(x: AxesProblem) -> tuple[int, int]:
     """The kept mode with the largest stride in the source, and the extent of the mode of the normal form that
     it is a part of: the rows that a launch may give.  (0, 1) where no mode is kept.
 
     >>> from layoutalg.kernels.rowwise import axes_problem
-    >>> _outermost(axes_problem((4, 6, 1000), 2, "f32"))
+    >>> outermost(axes_problem((4, 6, 1000), 2, "f32"))
     (0, 24)
     """
     from layoutalg.kernels.rowwise import normalise
@@ -197,7 +197,7 @@ def _rows(x: AxesProblem, extent: Extent) -> _Rows | None:
     """The outermost kept mode; without one, and of a tensor without elements, None."""
     if not x.outputs or len(x.axes) == len(x.shape):
         return None
-    mode, rows = _outermost(x)
+    mode, rows = outermost(x)
     return _Rows(mode, extent("rows", rows), rows // x.shape[mode])
 
 

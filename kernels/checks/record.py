@@ -89,7 +89,8 @@ class Checks:
 
     `trials` names the sets of data that a problem is computed for.  `array_bytes` is the size of the arrays
     of a problem that is verified; it raises ShapeError for one that cannot be.  `verified` are arguments of
-    the family's `problem`, checked by default.
+    the family's `problem`, checked by default.  `with_extent` is the problem with another extent of its
+    outermost mode, and the number of rows that a launch gives then.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> family = FAMILIES["relu"]
@@ -102,6 +103,7 @@ class Checks:
     array_bytes: Callable[[Any], int]
     verified: tuple[Mapping[str, Any], ...]
     trials: Callable[[Any], tuple[str, ...]] = lambda problem: ("bits",)
+    with_extent: Callable[[Any, int], tuple[Any, int]] | None = None
 
 
 class Pace(NamedTuple):
