@@ -268,7 +268,7 @@ def build(p: MapProblem, c: MapConfig, *, any_rows: bool = False) -> Kernel:
     def vectors(i: Expr) -> tuple[list[MemRef], AbstractContextManager[None]]:
         """A vector of each side, and that it is one of the shape."""
         at = k.once("vector", as_expr((block * c.depth + i) * c.threads + k.tid))
-        first, *others = places(at) if len(shape) > 1 else (at,)
+        first, *others = map(as_expr, places(at)) if len(shape) > 1 else (at,)
         crd, inside = (first * c.vec, *others), (first, *others)[-1] < shape[-1] if any_rows else at < total
         refs = [MemRef(x.buffer, simplify(x.buffer.index(crd)), x, crd) for x in sides]
         return refs, nullcontext() if total.facts.divisible_by(each) else k.If(inside)
