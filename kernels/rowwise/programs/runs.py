@@ -68,17 +68,19 @@ class PackedRun:
             with self.where(self.walk.touched(self.start, low, n)):
                 with self.where([source + self.unit <= end] if single else []):
                     k.do(CP_ASYNC[nbytes], k.at(self.copied, copied), self._place(src, source))
-                if single is None:
+                if single is None or filled:
                     continue
                 with k.Else():
                     for e in range(self.unit):
                         with self.where([source + e < end]):
                             k.do(LDG[self.size], single, self._place(src, source + e))
                             k.do(STS[self.size], k.at(self.copied, copied + e * self.size), single)
-                        if filled:
-                            with k.Else():
-                                k.do(fill(max(1, self.size // 4)), single, Const(0))
-                                k.do(STS[self.size], k.at(self.copied, copied + e * self.size), single)
+        for at, source, _ in self._behind() if single and filled else ():
+            with k.If(source < end):
+                k.do(LDG[self.size], single, self._place(src, source))
+            with k.Else():
+                k.do(fill(max(1, self.size // 4)), single, Const(0))
+            k.do(STS[self.size], at, single)
         k.do(CP_COMMIT)
         k.do(CP_WAIT, 0)
         k.do(BAR)
@@ -95,13 +97,30 @@ class PackedRun:
             with self.where(whole):
                 k.do(LDS[nbytes], word, k.at(self.copied, copied))
                 k.do(STG_WHOLE[nbytes], self._place(dst, target), word)
-            if not whole:
+            if not whole or (walk.filled and walk.starts_at_units):
                 continue
             with k.Else():
                 for e in range(self.unit):
                     with self.where(walk.in_run(self.start, low, at + e)):
                         k.do(LDS[self.size], single, k.at(self.copied, copied + e * self.size))
                         k.do(STG[self.size], self._place(dst, target + e), single)
+
+        for at, source, target in self._behind() if walk.filled and walk.starts_at_units else ():
+            with k.If(source < walk.source_end):
+                k.do(LDS[self.size], single, at)
+                k.do(STG[self.size], self._place(dst, target), single)
+
+    def _behind(self) -> Iterator[tuple[MemRef, Index, Index]]:
+        """The elements of a thread's units that stick out of the source, one after the other, in the block
+        that has any: their places in shared memory, in the source and in the destination."""
+        k, walk, end = self.k, self.walk, self.walk.source_end
+        turns = -(-walk.all_units // walk.tiling.threads)
+        with k.If(self.start.source + walk.all_units * self.unit > end), k.For("over", turns, 1) as turn:
+            found = walk.unit_at(self.start, self.low, k.let("unit_over", turn * walk.tiling.threads + k.tid))
+            exists = [found.number < walk.all_units, found.source + self.unit > end]
+            with self.where(exists), k.For("e", self.unit, 1) as e:
+                at = k.at(self.copied, simplify((as_expr(found.copied) + e) * self.size))
+                yield at, found.source + e, found.target + e
 
     def _place(self, buffer: Global | Shared, index: Index) -> MemRef:
         return MemRef(buffer, simplify(as_expr(index)))
