@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Operand, Var, as_expr, simplify
+from layoutalg.codegen.expr import Const, Expr, Operand, Var, simplify
 from layoutalg.codegen.printing import BufferView
 from layoutalg.codegen.program import SCRATCH, LaunchSequence
 from layoutalg.dtype import DType, dtype
@@ -132,9 +132,9 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
             return {"src": source, "dst": target}
         case "MapProblem":
             sides = zip(p.sides, p.strides, p.elems, strict=True)
-            rows = _Rows(p.outermost, extent("rows", p.rows))
+            wide = _Rows(p.outermost, extent("rows", p.rows))
             return {
-                x: _strided(p.dtype, p.shape, strides, 0, elems, rows=rows) for x, strides, elems in sides
+                x: _strided(p.dtype, p.shape, strides, 0, elems, rows=wide) for x, strides, elems in sides
             }
         case "NormProblem":
             x, rows = p.axes, _rows(p.axes, extent)
@@ -174,12 +174,13 @@ def _strided(
 ) -> tuple[Expr, BufferView]:
     """A tensor of built-in sizes but for its rows, or its whole buffer where strides from the pointer on do
     not say it."""
-    extents, count = list(map(Const, shape)), as_expr(elems)
+    extents: list[Expr] = [*map(Const, shape)]
+    count: Expr = Const(elems)
     if rows is not None and strides:
         step = max(strides[rows.mode], 0) // rows.each
-        extents[rows.mode] = simplify(rows.count // rows.each)
+        extents[rows.mode] = simplify(rows.number // rows.each)
         last = elems - (shape[rows.mode] * rows.each - 1) * step
-        count = rows.count * step + (last - step) if last >= step else (rows.count - 1) * step + last
+        count = rows.number * step + (last - step) if last >= step else (rows.number - 1) * step + last
     if offset or swizzle or any(d < 0 for d in strides):
         extents, strides = [count], (1,)
     return count, BufferView(element, (*extents,), tuple(map(Const, strides)))
@@ -189,7 +190,7 @@ class _Rows(NamedTuple):
     """The mode that steps by `each` rows, and the number of all rows, which a launch may give."""
 
     mode: int
-    count: Expr
+    number: Expr
     each: int = 1
 
 

@@ -19,14 +19,17 @@ and types, so that torch.compile takes it whole.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from keyword import iskeyword
 from types import MappingProxyType
 
 from layoutalg.codegen.expr import Const, FloorDiv, Var, render, simplify
 from layoutalg.codegen.printing.record import LaunchBuffer, LaunchRecord, Step, map_enumerators
 from layoutalg.codegen.program import LARGE_CLUSTER, SCRATCH, Parameter, TensorMapParam, text
+from layoutalg.errors import UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,11 +258,24 @@ def _tensor_map(name, start, element, dims, strides, box, steps, swizzle, promot
     return image
 '''
 
+_NAMES = """\
+import ctypes
+import functools
+import importlib.util
+import math
+import numbers
+import operator
+import pathlib
+
+"""
+
 _C_TYPES = {"u32": "c_uint32", "u64": "c_uint64", "float": "c_float"}
 
 
 def python_launcher(record: LaunchRecord, source: str, library: str) -> str:
     """A Python module that launches the kernels of `source` on arrays of a library, of LIBRARIES.
+
+    Raises UnsupportedError where the first kernel has the name of something else of the module.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> from layoutalg.codegen.printing import launch_record
@@ -273,11 +289,15 @@ def python_launcher(record: LaunchRecord, source: str, library: str) -> str:
     body += _GPU if any(any(_needs(step)) for step in record.steps) else ""
     body += _MAPS if any(step.terms.maps for step in record.steps) else ""
     kernel = record.steps[0].kernel
+    taken = re.findall(
+        rf"^(?:def|class|import) {kernel}\b|^{kernel} = ", f"{_NAMES}{chosen.imports}\n{body}", re.M
+    )
+    if taken or iskeyword(kernel):
+        raise UnsupportedError(f"the name {kernel}: something else of the module has it")
     return "\n".join(
         [
             f'"""Launches {record.problem} on arrays of {library}; see `launch`."""', "",
-            "import ctypes", "import functools", "import importlib.util", "import math", "import numbers",
-            "import operator", "import pathlib", "",
+            *_NAMES.splitlines(),
             chosen.imports, "", f'KERNEL = "{kernel}"', f"SOURCE = {_quoted(source)}", "", "",
             *body.splitlines(), "", "", *_function(record, chosen), "",
             *(_operator(record, chosen) if library == "torch" else ()),
@@ -313,7 +333,7 @@ def _function(record: LaunchRecord, library: Library) -> Iterator[str]:
     for b in record.given:
         yield f"    {b.name}_bytes = {render(b.bytes)}"
         yield f"    {b.name}_start = _buffer("
-        yield f'        "{b.name}", {b.name}, device, {", ".join(_stated(b, library))},'
+        yield f'        "{b.name}", {b.name}, device, {", ".join(map(str, _stated(b, library)))},'
         yield f"        {b.name}_bytes, {b.align_bytes},"
         yield "    )"
     for a, b in combinations(record.given, 2):
@@ -353,8 +373,7 @@ def _operator(record: LaunchRecord, library: Library) -> Iterator[str]:
     yield f"    numbers = dict({', '.join(f'{x}={x}' for x in numbers)})"
     yield "    return numbers, {"
     for b in made:
-        kinds_of, shape, strides, _ = _stated(b, library)
-        kind = kinds_of.strip("(),").split(",")[0].strip("'")
+        (kind, *_), shape, strides, _ = _stated(b, library)
         yield f'        "{b.name}": torch.empty_strided('
         yield f"            {shape}, {strides}, dtype=torch.{kind}, device={asked[0].name}.device"
         yield "        ),"
@@ -393,14 +412,14 @@ def _shown(asked: Iterable[LaunchBuffer], made: Iterable[LaunchBuffer]) -> dict[
     return shown
 
 
-def _stated(b: LaunchBuffer, library: Library) -> tuple[str, str, str, str]:
+def _stated(b: LaunchBuffer, library: Library) -> tuple[tuple[str, ...], str, str, str]:
     """The library's names of a buffer's type, its shape and strides, and the bytes of an element."""
     if b.view is None:
-        return "()", "None", "None", str(b.element_bytes)
+        return (), "None", "None", str(b.element_bytes)
     kind = b.view.dtype
     types = library.types.get(kind.name, (kind.numpy_name,))
     return (
-        str(types),
+        types,
         _tuple(map(render, b.view.shape)),
         _tuple(map(render, b.view.strides)),
         str(kind.nbytes),

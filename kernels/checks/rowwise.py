@@ -223,12 +223,12 @@ def _expected(p: Problem, c: Any, given: Mapping[str, Any]) -> Expected:
 def _with_extent(p: Problem, n: int) -> tuple[Problem, int]:
     """The problem with another extent of its outermost kept mode, and its rows."""
     x, (mode, count) = p.axes, outermost(p.axes)
-    more, shape = n - x.shape[mode], (*x.shape[:mode], n, *x.shape[mode + 1 :])
-    ends = {
-        "source_elems": x.source_elems + more * x.src[mode],
-        "target_elems": x.target_elems + more * x.dst[mode],
-    }
-    return replace(p, axes=replace(x, shape=shape, **ends)), count // x.shape[mode] * n
+    more = n - x.shape[mode]
+    wide = replace(
+        x, shape=(*x.shape[:mode], n, *x.shape[mode + 1 :]),
+        source_elems=x.source_elems + more * x.src[mode], target_elems=x.target_elems + more * x.dst[mode],
+    )  # fmt: skip
+    return replace(p, axes=wide), count // x.shape[mode] * n
 
 
 # --- the bench -----------------------------------------------------------------------------------------

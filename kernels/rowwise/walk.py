@@ -289,8 +289,9 @@ class Walk:
 
     def is_row(self, place: Index) -> Index:
         """The predicate that a place is one of the rows; of any number of them by its last coordinate."""
-        if isinstance(self.places, int):
-            return place < self.places
+        count: Index = self.places
+        if isinstance(count, int):
+            return place < count
         return coordinate(self.row_extents, place)[-1] < self.row_extents[-1]
 
     def step(self, y: Index, i: Index) -> Index:

@@ -92,7 +92,7 @@ def find_kernel(
         sequence = _named(sequence, linked)
     elif linked is not None:
         label = config if name is None else repr(config)  # steps of one ladder may print alike
-        sequence = _renamed(sequence, f"{family} {problem} {label} {arch}{' free' * free}")
+        sequence = _renamed(sequence, f"{family} {problem} {label} {arch}{'' if free else ' static'}")
     kernels = sequence.kernels
     if not 1 <= part <= len(kernels):
         raise ResourceError(f"part of {problem}", part, len(kernels))
@@ -120,7 +120,7 @@ def _named(sequence: LaunchSequence, name: str) -> LaunchSequence:
     from layoutalg.codegen.printing import print_kernels
 
     check_name(name, "kernel")
-    if re.search(rf"\b{name}(_\d+)?\b", print_kernels(sequence.kernels)):
+    if name == "launch" or re.search(rf"\b{name}(_\d+)?\b", print_kernels(sequence.kernels)):
         raise UnsupportedError(f"the name {name}: something else of the text has it")
     names = [name, *(f"{name}_{n}" for n in range(2, len(sequence.kernels) + 1))]
     named = [replace(k, name=x) for k, x in zip(sequence.kernels, names, strict=True)]

@@ -2,10 +2,10 @@
 
 python -m tests.gpu.any_rows 88213          a table: microseconds of both, and their quotient
 
-30 reductions and norms, 12 functions of each element and 10 products by mma.sync are drawn from the seed, each
-by the configuration that is chosen.  Both texts run on the same arrays and have to leave the same bits; they
-are timed in turns on a cold L2, with the host ahead of the GPU.  Drawn problems whose numbers of rows are built
-in are counted.
+30 reductions and norms, 12 functions of each element and 10 products by mma.sync are drawn from the seed,
+each by the configuration that is chosen.  Both texts run on the same arrays and have to leave the same bits;
+they are timed in turns on a cold L2, with the host ahead of the GPU.  Drawn problems whose numbers of rows
+are built in are counted.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
 from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STG_WHOLE, STS, fill
@@ -63,19 +63,20 @@ class PackedRun:
         is filled others are zeros.
         """
         k, nbytes, end, filled = self.k, self.unit * self.size, self.walk.source_end, self.walk.filled
-        single = k.reg("one", max(1, self.size // 4)) if filled or end % self.unit else None
+        cut = filled or end % self.unit > 0
+        single: Any = k.reg("one", max(1, self.size // 4)) if cut else None
         for n, low, copied, source, _ in self._units():
             with self.where(self.walk.touched(self.start, low, n)):
-                with self.where([source + self.unit <= end] if single else []):
+                with self.where([source + self.unit <= end] if cut else []):
                     k.do(CP_ASYNC[nbytes], k.at(self.copied, copied), self._place(src, source))
-                if single is None or filled:
+                if filled or not cut:
                     continue
                 with k.Else():
                     for e in range(self.unit):
                         with self.where([source + e < end]):
                             k.do(LDG[self.size], single, self._place(src, source + e))
                             k.do(STS[self.size], k.at(self.copied, copied + e * self.size), single)
-        for at, source, _ in self._behind() if single and filled else ():
+        for at, source, _ in self._behind() if filled else ():
             with k.If(source < end):
                 k.do(LDG[self.size], single, self._place(src, source))
             with k.Else():

@@ -431,6 +431,12 @@ def test_names_and_kinds_of_files_agree(tmp_path: Path) -> None:
         (("--header", f"{folder}/a.h"), "a .h or .hpp beside --launcher cpp"),
         (("--name", "src"), "the name src: something else of the text has it"),
         (("--name", "ldg128"), "the name ldg128: something else of the text has it"),
+        (("--name", "launch"), "the name launch: something else of the text has it"),
+        (
+            ("--launcher", "torch", "--name", "numbers"),
+            "the name numbers: something else of the module has it",
+        ),
+        (("--launcher", "torch", "--name", "lambda"), "the name lambda: something else of the module has it"),
         (("--name", "a b"), "'a b' cannot name something in CUDA text"),
     ):
         assert says in refusal(*words, *more)[1]
