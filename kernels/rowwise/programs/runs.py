@@ -14,10 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
-from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STG_WHOLE, STS, fill
+from layoutalg.codegen.expr import Expr, as_expr, minus, simplify
+from layoutalg.codegen.instr import (
+    BAR,
+    CP_ASYNC,
+    CP_ASYNC_ZFILL,
+    CP_COMMIT,
+    CP_WAIT,
+    LDG,
+    LDS,
+    STG,
+    STG_WHOLE,
+    STS,
+)
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global, MemRef, Shared
 from layoutalg.kernels.rowwise.packed import PackedWalk, Unit
@@ -63,27 +74,31 @@ class PackedRun:
         is filled others are zeros.
         """
         k, nbytes, end, filled = self.k, self.unit * self.size, self.walk.source_end, self.walk.filled
-        cut = filled or end % self.unit > 0
-        single: Any = k.reg("one", max(1, self.size // 4)) if cut else None
+        single = None if filled or end % self.unit == 0 else k.reg("one", max(1, self.size // 4))
         for n, low, copied, source, _ in self._units():
             with self.where(self.walk.touched(self.start, low, n)):
-                with self.where([source + self.unit <= end] if cut else []):
+                if filled:
+                    whole = as_expr(source + self.unit <= end)
+                    k.do(CP_ASYNC_ZFILL[nbytes], k.at(self.copied, copied), self._place(src, source), whole)
+                    continue
+                with self.where([source + self.unit <= end] if single else []):
                     k.do(CP_ASYNC[nbytes], k.at(self.copied, copied), self._place(src, source))
-                if filled or not cut:
+                if single is None:
                     continue
                 with k.Else():
                     for e in range(self.unit):
                         with self.where([source + e < end]):
                             k.do(LDG[self.size], single, self._place(src, source + e))
                             k.do(STS[self.size], k.at(self.copied, copied + e * self.size), single)
-        for at, source, _ in self._behind() if filled else ():
-            with k.If(source < end):
-                k.do(LDG[self.size], single, self._place(src, source))
-            with k.Else():
-                k.do(fill(max(1, self.size // 4)), single, Const(0))
-            k.do(STS[self.size], at, single)
+        ends = k.reg("ends", self.unit, max(1, self.size // 4)) if filled else None
+        for e, _, source, _ in self._cut() if filled else ():
+            k.do(LDG[self.size], ends[e], self._place(src, source))
         k.do(CP_COMMIT)
         k.do(CP_WAIT, 0)
+        for e, at, _, _ in (
+            self._cut() if filled else ()
+        ):  # over the zeros, by the thread that has them written
+            k.do(STS[self.size], at, ends[e])
         k.do(BAR)
 
     def copy_out(self, dst: Global | Shared) -> None:
@@ -106,22 +121,21 @@ class PackedRun:
                         k.do(LDS[self.size], single, k.at(self.copied, copied + e * self.size))
                         k.do(STG[self.size], self._place(dst, target + e), single)
 
-        for at, source, target in self._behind() if walk.filled and walk.starts_at_units else ():
-            with k.If(source < walk.source_end):
-                k.do(LDS[self.size], single, at)
-                k.do(STG[self.size], self._place(dst, target), single)
+        for _, at, _, target in self._cut() if walk.filled and walk.starts_at_units else ():
+            k.do(LDS[self.size], single, at)
+            k.do(STG[self.size], self._place(dst, target), single)
 
-    def _behind(self) -> Iterator[tuple[MemRef, Index, Index]]:
-        """The elements of a thread's units that stick out of the source, one after the other, in the block
-        that has any: their places in shared memory, in the source and in the destination."""
-        k, walk, end = self.k, self.walk, self.walk.source_end
-        turns = -(-walk.all_units // walk.tiling.threads)
-        with k.If(self.start.source + walk.all_units * self.unit > end), k.For("over", turns, 1) as turn:
-            found = walk.unit_at(self.start, self.low, k.let("unit_over", turn * walk.tiling.threads + k.tid))
-            exists = [found.number < walk.all_units, found.source + self.unit > end]
-            with self.where(exists), k.For("e", self.unit, 1) as e:
-                at = k.at(self.copied, simplify((as_expr(found.copied) + e) * self.size))
-                yield at, found.source + e, found.target + e
+    def _cut(self) -> Iterator[tuple[int, MemRef, Index, Index]]:
+        """The elements of the unit that the end of the source cuts, by the thread that copies it: their numbers,
+        and their places in shared memory, in the source and in the destination."""
+        k, walk, end = self.k, self.walk, as_expr(self.walk.source_end)
+        number = simplify(minus(end, as_expr(self.start.source)) // self.unit)
+        found = walk.unit_at(self.start, self.low, number)
+        with k.If(k.tid.eq(number % walk.tiling.threads) & (number < walk.all_units)):
+            for e in range(self.unit):
+                with k.If(found.source + e < end):
+                    at = k.at(self.copied, simplify((as_expr(found.copied) + e) * self.size))
+                    yield e, at, found.source + e, found.target + e
 
     def _place(self, buffer: Global | Shared, index: Index) -> MemRef:
         return MemRef(buffer, simplify(as_expr(index)))
