@@ -223,7 +223,9 @@ class PackedWalk(HeadTail):
     @property
     def source_end(self) -> int:
         """The end of the source: the place behind its last element."""
-        return self.whole.src_offset + 1 + sum((m.extent - 1) * m.src for m in self.whole.modes)
+        along, others = self.parts.along, (m for m in self.whole.modes if m is not self.parts.along)
+        end = self.whole.src_offset + 1 + sum((m.extent - 1) * m.src for m in others)
+        return along.extent * along.src + (end - along.src)
 
     @cached_property
     def shifted(self) -> bool:

@@ -70,11 +70,13 @@ class NormLaunches:
 
 
 def plan(
-    problem: NormProblem, arch: str | Arch = DEFAULT_ARCH, config: NormConfig | None = None, *,
-    any_rows: bool = False,
-) -> NormLaunches:  # fmt: skip
-    """The launches of a problem, by the best configuration or a given one; for `any_rows` where each block
-    has whole rows, and none goes on to others.
+    problem: NormProblem,
+    arch: str | Arch = DEFAULT_ARCH,
+    config: NormConfig | None = None,
+    free: bool = False,
+) -> NormLaunches:
+    """The launches of a problem, by the best configuration or a given one; `free`, for any number of rows,
+    where each block has whole ones, and does not go on to others.
 
     Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, for
     clusters that keep anything but a row, or columns that start at vectors, for runs that are split or read
@@ -87,8 +89,8 @@ def plan(
         raise UnsupportedError(
             f"{problem} by runs, split in {c.splits}, by {c.hold}: runs are whole, and held"
         )
-    form, any_rows = form_of(problem), any_rows and c.splits == 1 and not c.resident and not c.width
-    walk = checked_walk(problem, with_rows(form) if any_rows else form, c)
+    form, free = form_of(problem), free and c.splits == 1 and not c.resident and not c.width
+    walk = checked_walk(problem, with_rows(form) if free else form, c)
     if c.cluster > 1 and not can_cluster(walk, c):
         raise UnsupportedError(
             f"{problem} in clusters of {c.cluster} by {c.hold}: a row, or aligned columns, are kept, on chip"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from layoutalg.codegen.expr import Expr, as_expr, minus, simplify
 from layoutalg.codegen.instr import (
@@ -45,8 +45,9 @@ FEW_TURNS, TURNS = 8, 4
 class PackedRun:
     """The run of a block in shared memory.
 
-    `start` is where its first units start in memory, `low` the place of the first element in them; `where`
-    makes code under the conjunction of predicates.
+    `start` is where its first units start in memory, `low` the place of the first element in them; `cut` is
+    the number of the unit in which a source of any number of rows ends; `where` makes code under the
+    conjunction of predicates.
     """
 
     def __init__(self, k: KernelBuilder, walk: PackedWalk, tile: Expr, where: Where) -> None:
@@ -62,6 +63,9 @@ class PackedRun:
         self.start = found._replace(source=source, target=target)
         room = walk.shared_bytes
         self.copied = k.shared_buffer("copied", 1, Layout((room,)), room, 16)
+        if walk.filled:
+            end = simplify(as_expr(walk.source_end))
+            self.cut = k.let("cut_unit", minus(end, as_expr(self.start.source)) // self.unit)
 
     def at(self, index: Index, e: Index = 0) -> MemRef:
         """The address in shared memory of the element `e` behind element `index` of the run."""
@@ -90,7 +94,7 @@ class PackedRun:
                         with self.where([source + e < end]):
                             k.do(LDG[self.size], single, self._place(src, source + e))
                             k.do(STS[self.size], k.at(self.copied, copied + e * self.size), single)
-        ends = k.reg("ends", self.unit, max(1, self.size // 4)) if filled else None
+        ends: Any = k.reg("ends", self.unit, max(1, self.size // 4)) if filled else None
         for e, _, source, _ in self._cut() if filled else ():
             k.do(LDG[self.size], ends[e], self._place(src, source))
         k.do(CP_COMMIT)
@@ -126,12 +130,11 @@ class PackedRun:
             k.do(STG[self.size], self._place(dst, target), single)
 
     def _cut(self) -> Iterator[tuple[int, MemRef, Index, Index]]:
-        """The elements of the unit that the end of the source cuts, by the thread that copies it: their numbers,
-        and their places in shared memory, in the source and in the destination."""
+        """The elements of the unit that the end of the source cuts, by the thread that copies it: their
+        numbers, and their places in shared memory, in the source and in the destination."""
         k, walk, end = self.k, self.walk, as_expr(self.walk.source_end)
-        number = simplify(minus(end, as_expr(self.start.source)) // self.unit)
-        found = walk.unit_at(self.start, self.low, number)
-        with k.If(k.tid.eq(number % walk.tiling.threads) & (number < walk.all_units)):
+        found = walk.unit_at(self.start, self.low, self.cut)
+        with k.If(k.tid.eq(self.cut % walk.tiling.threads) & (self.cut < walk.all_units)):
             for e in range(self.unit):
                 with k.If(found.source + e < end):
                     at = k.at(self.copied, simplify((as_expr(found.copied) + e) * self.size))
