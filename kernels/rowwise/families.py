@@ -44,7 +44,7 @@ def _launches(
         plan = plan_with(p, c, arch)
         made = sequence_of(plan.for_any_rows() if any_rows else plan, arch)
     else:
-        norm = norm_launches(p, arch, c, any_rows)
+        norm = norm_launches(p, arch, c, free=any_rows)
         scratch = 4 * norm.workspace_elems
         made = launch_sequence(norm.kernels, {"partial": SCRATCH}, scratch_bytes=scratch, arch=arch)
     rows = [(x.name, normalise(p.axes).kept[-1].extent) for x in made.kernels[0].integers]

@@ -70,13 +70,10 @@ class NormLaunches:
 
 
 def plan(
-    problem: NormProblem,
-    arch: str | Arch = DEFAULT_ARCH,
-    config: NormConfig | None = None,
+    problem: NormProblem, arch: str | Arch = DEFAULT_ARCH, config: NormConfig | None = None, *,
     free: bool = False,
-) -> NormLaunches:
-    """The launches of a problem, by the best configuration or a given one; `free`, for any number of rows,
-    where each block has whole ones, and does not go on to others.
+) -> NormLaunches:  # fmt: skip
+    """The launches of a problem, by the best configuration or a given one; `free`: of any number of rows.
 
     Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, for
     clusters that keep anything but a row, or columns that start at vectors, for runs that are split or read
