@@ -12,25 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from math import prod
+from math import gcd, prod
 from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
-from layoutalg.codegen.expr import Expr, as_expr
+from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
 from layoutalg.codegen.instr import FUNCTIONS, LDG, STG_WHOLE, ScalarFunction
 from layoutalg.codegen.language import KernelBuilder
-from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
+from layoutalg.codegen.program import Kernel, LaunchSequence, MemRef, launch_sequence
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, UnsupportedError, check_choice
 from layoutalg.kernels.elements import HALF_PLACE
 from layoutalg.kernels.family import NEEDED, Candidate, Family
+from layoutalg.kernels.matrix import most_rows
 from layoutalg.kernels.model import Clock, Expected, Machine, Work, machine_of, time_us
 from layoutalg.kernels.modes import StridedMode, buffer_elems, check_written, compact_strides, normal_form
-from layoutalg.layout import Layout
+from layoutalg.layout import Layout, ScaledBasis
 
 PLACE = HALF_PLACE["f32"]
 
@@ -120,6 +121,16 @@ class MapProblem:
         """The fewest modes, by the result's strides."""
         modes = (StridedMode(n, tuple(side)) for n, *side in zip(self.shape, *self.strides, strict=True))
         return normal_form(modes, len(self.strides) - 1) or (StridedMode(1, (1,) * len(self.strides)),)
+
+    @property
+    def outermost(self) -> int:
+        """The mode of the shape with the largest stride in the result."""
+        return max(range(len(self.shape)), key=lambda k: (self.shape[k] > 1, self.strides[-1][k]), default=0)
+
+    @property
+    def rows(self) -> int:
+        """The extent of the outermost mode."""
+        return self.shape[self.outermost] if self.shape else 1
 
     def __str__(self) -> str:
         *inputs, to = (
@@ -221,45 +232,60 @@ def _aligned(p: MapProblem, side: int, vec: int) -> str:
     return ""
 
 
-def build(p: MapProblem, c: MapConfig) -> Kernel:
-    """The tile program of a configuration.
+def build(p: MapProblem, c: MapConfig, *, any_rows: bool = False) -> Kernel:
+    """The tile program of a configuration; for `any_rows` the extent of the outermost mode of the shape is a
+    parameter, `rows`, of which as many as are asked for make whole vectors.
 
     >>> build(map_problem("gelu", (64, 64), "f16"), MapConfig(8, 1)).name
     'gelu_f16'
     """
     size, modes = p.dtype.nbytes, p.form
-    shape = (modes[0].extent // c.vec, *(m.extent for m in modes[1:]))
-    total = prod(shape)
     notes = ["", f"{p}.", f"Vectors of {c.vec} elements, {c.depth} in flight per thread."]
     k = KernelBuilder(f"{p.op}_{p.dtype}", c.threads, notes=notes)
-    buffers = [k.pointer(name, size, writable=name == OUT) for name in p.sides]
-    block = k.block(0, -(-total // (c.threads * c.depth)))
-    widths = [c.vec if m else 1 for m in modes[0].strides]
-    steps = [
-        Layout(shape, (m[0] * c.vec, *m[1:])) for m in zip(*(mode.strides for mode in modes), strict=True)
+    extents = [as_expr(m.extent) for m in modes]
+    if any_rows:
+        each = modes[-1].extent // p.rows
+        by = c.vec // gcd(c.vec, each) if len(modes) == 1 else 1
+        notes.append(f"rows is the extent of mode {p.outermost}.")
+        most = most_rows(modes[-1].extent, max(modes[-1].strides)) // each
+        extents[-1] = simplify(k.param("rows", most, multiple=by) * each)
+    shape = [extents[0] // c.vec, *extents[1:]]
+    total = simplify(prod(shape, start=Const(1)))
+    strides = [*zip(*(mode.strides for mode in modes), strict=True)]
+    unchecked = (None,) * len(modes)  # the problem has been: no two results are one element
+    sides = [
+        replace(k.tensor(name, p.dtype, unchecked, side, writable=name == OUT), extents=(*extents,))
+        for name, side in zip(p.sides, strides, strict=True)
     ]
+    each = c.threads * c.depth
+    block = k.block(0, simplify((total + (each - 1)) // each))
+    widths = [c.vec if d else 1 for d in modes[0].strides]
+    places = Layout(tuple(n.facts.hi for n in shape), tuple(ScaledBasis(1, k) for k in range(len(shape))))
     held = [
         k.fragment(name, p.dtype, (n, c.depth), values=n) for name, n in zip(p.sides, widths, strict=True)
     ]
 
-    def vector(i: Expr) -> tuple[Expr, AbstractContextManager[None]]:
-        """The number of a vector, and that it is one."""
+    def vectors(i: Expr) -> tuple[list[MemRef], AbstractContextManager[None]]:
+        """A vector of each side, and that it is one of the shape."""
         at = k.once("vector", as_expr((block * c.depth + i) * c.threads + k.tid))
-        return at, k.If(at < total) if total % (c.threads * c.depth) else nullcontext()
+        first, *others = map(as_expr, places(at)) if len(shape) > 1 else (at,)
+        crd, inside = (first * c.vec, *others), (first, *others)[-1] < shape[-1] if any_rows else at < total
+        refs = [MemRef(x.buffer, simplify(x.buffer.index(crd)), x, crd) for x in sides]
+        return refs, nullcontext() if total.facts.divisible_by(each) else k.If(inside)
 
-    *inputs, last = zip(buffers, steps, widths, held, strict=True)
+    *inputs, last = zip(widths, held, strict=True)
     with k.Unroll("i", c.depth) as i:
-        at, inside = vector(i)
+        (*sources, _), inside = vectors(i)
         with inside:
-            for buffer, step, n, registers in inputs:
-                k.do(LDG[n * size], registers.at(i * n, values=n), k.at(buffer, step(at)))
+            for x, (n, registers) in zip(sources, inputs, strict=True):
+                k.do(LDG[n * size], registers.at(i * n, values=n), x)
     with k.Unroll("j", c.depth) as j:
-        at, inside = vector(j)
+        (*_, y), inside = vectors(j)
         with inside:
-            buffer, step, n, registers = last
-            value = p.formula.registers(*(side[3][None, j] for side in inputs))
+            n, registers = last
+            value = p.formula.registers(*(loaded[None, j] for _, loaded in inputs))
             k.map(value if p.dtype.name == "f32" else value.to(p.dtype), into=registers[None, j])
-            k.do(STG_WHOLE[n * size], k.at(buffer, step(at)), registers.at(j * n, values=n))
+            k.do(STG_WHOLE[n * size], y, registers.at(j * n, values=n))
     return k.build()
 
 
@@ -268,6 +294,12 @@ def build(p: MapProblem, c: MapConfig) -> Kernel:
 
 def _launches(p: MapProblem, c: MapConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     return launch_sequence([build(p, c)])
+
+
+def _any_rows(p: MapProblem, c: MapConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
+    """The same launch by a kernel for any extent of the outermost mode."""
+    kernel = build(p, c, any_rows=True)
+    return launch_sequence([kernel], scalars={"rows": p.rows})
 
 
 def clock(p: MapProblem, c: MapConfig, arch: str | Arch) -> Clock:
@@ -294,7 +326,14 @@ def clock(p: MapProblem, c: MapConfig, arch: str | Arch) -> Clock:
 def _family(op: str) -> Family:
     summary = f"dst = {op}({', '.join(FORMULAS[op].inputs)}), element by element"
     return Family(
-        op, summary, partial(map_problem, op), candidates, _launches, {"shape": NEEDED}, clock=clock
+        op,
+        summary,
+        partial(map_problem, op),
+        candidates,
+        _launches,
+        {"shape": NEEDED},
+        any_sizes=_any_rows,
+        clock=clock,
     )
 
 

@@ -52,14 +52,15 @@ class Family:
 
     `asks` are the arguments of `problem` that the command has options for, with their defaults, NEEDED for a
     required one.  `called` makes the launches of a call on arrays, by kernels that as many problems as
-    possible share, where the family has such; `way` is a short name of the way a configuration works;
-    `written` selects the configurations among which `layoutalg generate` writes the best.  `scalars` are the
-    numbers of a call that is timed or counted, `words` those of a configuration's launch that depend on the
-    buffers too; `memory` are the bytes that memory is predicted to read and to write for a configuration,
-    None without a prediction.  `further` are configurations behind those of `candidates`, best first, that a
-    search of measured times may try and a lock file may name; a problem that is planned without either never
-    makes them.  `clock` is that of a problem's configuration, by its accesses where a family has no other; of
-    one that needs numbers beside those of a board's file they are those of `board`.
+    possible share, where the family has such; `any_sizes` are those whose numbers of rows or leading dimensions
+    a launch gives; `way` is a short name of the way a configuration works; `written` selects the
+    configurations among which `layoutalg generate` writes the best.  `scalars` are the numbers of a call that
+    is timed or counted, `words` those of a configuration's launch that depend on the buffers too; `memory` are
+    the bytes that memory is predicted to read and to write for a configuration, None without a prediction.
+    `further` are configurations behind those of `candidates`, best first, that a search of measured times may
+    try and a lock file may name; a problem that is planned without either never makes them.  `clock` is that
+    of a problem's configuration, by its accesses where a family has no other; of one that needs numbers beside
+    those of a board's file they are those of `board`.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Family:
     launches: Callable[[Any, Any, str | Arch], LaunchSequence]
     asks: Mapping[str, Any]
     called: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
+    any_sizes: Callable[[Any, Any, str | Arch], LaunchSequence] | None = None
     way: Callable[[Any], str] = lambda config: ""
     written: Callable[[Any], bool] = lambda config: True
     scalars: Callable[[Any], Mapping[str, int]] = lambda problem: {}
@@ -122,7 +124,7 @@ class Family:
 
     def call_launches(self, problem: Any, config: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
         """The launches that a call on arrays makes."""
-        return (self.called or self.launches)(problem, config, arch)
+        return (self.called or self.any_sizes or self.launches)(problem, config, arch)
 
     def numbers(
         self, problem: Any, config: Any, given: Mapping[str, int] = MappingProxyType({})

@@ -19,6 +19,18 @@ from layoutalg.kernels.modes import strided
 VECTOR_BYTES = 16
 """The widest access of a lane."""
 
+MOST_ELEMS, MOST_WIDE = 1 << 30, 1 << 40
+"""Elements of a tensor whose rows a launch counts: 32 bits hold the sum of two of its indices, or 64 bits."""
+
+
+def most_rows(extent: int, pitch: int) -> int:
+    """The most rows that lie `pitch` elements apart, of a kernel that is made for `extent` and for others.
+
+    >>> most_rows(64, 1000), most_rows(1 << 30, 1000)
+    (1073741, 1099511627)
+    """
+    return (MOST_ELEMS if extent <= MOST_ELEMS // pitch else MOST_WIDE) // pitch
+
 
 @dataclass(frozen=True, slots=True)
 class MatrixProblem:

@@ -14,7 +14,7 @@ element; a load of a norm may take the rest of the aligned 16 bytes around that 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, simplify
 from layoutalg.codegen.printing import BufferView
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from layoutalg.kernels.gemm import GemmProblem
     from layoutalg.kernels.rowwise import AxesProblem
 
-Extent: TypeAlias = "Callable[[str], Expr]"
+Extent: TypeAlias = "Callable[..., Expr]"
 """An extent or a leading dimension of a problem by its name: a parameter, or the number that is built in."""
 
 
@@ -68,6 +68,21 @@ def buffer_views(problem: Any, sequence: LaunchSequence) -> dict[str, BufferView
     return {name: view for name, (_, view) in _buffers(problem, _extents(problem, sequence)).items()}
 
 
+def outermost(x: AxesProblem) -> tuple[int, int]:
+    """The kept mode with the largest stride in the source, and the extent of the mode of the normal form that
+    it is a part of: the rows that a launch may give.  (0, 1) where no mode is kept.
+
+    >>> from layoutalg.kernels.rowwise import axes_problem
+    >>> outermost(axes_problem((4, 6, 1000), 2, "f32"))
+    (0, 24)
+    """
+    from layoutalg.kernels.rowwise import normalise
+
+    kept, wide = normalise(x).kept, (k for k in range(len(x.shape)) if k not in x.axes)
+    mode = max(wide, key=lambda k: (x.shape[k] > 1, abs(x.src[k])), default=0)
+    return mode, kept[-1].extent if kept else 1
+
+
 def _extents(problem: Any, sequence: LaunchSequence) -> Extent:
     """The parameters of a sequence by name, and the problem's numbers where there is no parameter."""
     parameters = {v.name: v for kernel in sequence.kernels for v in kernel.params if isinstance(v, Var)}
@@ -77,10 +92,10 @@ def _extents(problem: Any, sequence: LaunchSequence) -> Extent:
 
         numbers = batch_scalars(problem) | dict(zip(SCALE_STEPS, problem.scale_strides, strict=False))
 
-    def extent(name: str) -> Expr:
+    def extent(name: str, number: int | None = None) -> Expr:
         if name in parameters:
             return parameters[name]
-        return Const(numbers[name] if name in numbers else getattr(problem, name))
+        return Const(numbers[name] if name in numbers else number or getattr(problem, name))
 
     return extent
 
@@ -117,19 +132,22 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
             return {"src": source, "dst": target}
         case "MapProblem":
             sides = zip(p.sides, p.strides, p.elems, strict=True)
-            return {x: _strided(p.dtype, p.shape, strides, 0, elems) for x, strides, elems in sides}
+            wide = _Rows(p.outermost, extent("rows", p.rows))
+            return {
+                x: _strided(p.dtype, p.shape, strides, 0, elems, rows=wide) for x, strides, elems in sides
+            }
         case "NormProblem":
-            x = p.axes
+            x, rows = p.axes, _rows(p.axes, extent)
             over = tuple(x.shape[k] for k in x.axes)
             given = {
                 name: _strided(p.dtype, over, compact_strides(over), at, at + x.count)
                 for name, at in p.parameters.items()
             }
-            source = _strided(p.dtype, x.shape, x.src, x.src_offset, x.source_elems)
-            target = _strided(p.result, x.shape, x.dst, x.dst_offset, x.target_elems)
+            source = _strided(p.dtype, x.shape, x.src, x.src_offset, x.source_elems, rows=rows)
+            target = _strided(p.result, x.shape, x.dst, x.dst_offset, x.target_elems, rows=rows)
             return given | dict.fromkeys(p.read, source) | {"dst": target}
         case "ReduceProblem":
-            return _reduced(p.axes, p.result, p.axes.target_elems)
+            return _reduced(p.axes, p.result, p.axes.target_elems, _rows(p.axes, extent))
         case "CrossEntropyProblem":
             x, kept = p.axes, p.axes.kept_shape
             sums, at = {"none": 0, "sum": 1, "mean": 2}[p.reduction], p.target_offset
@@ -152,19 +170,47 @@ def _strided(
     offset: int,
     elems: int,
     swizzle: object = None,
+    rows: _Rows | None = None,
 ) -> tuple[Expr, BufferView]:
-    """A tensor of built-in sizes, or its whole buffer where strides from the pointer on do not say it."""
+    """A tensor of built-in sizes but for its rows, or its whole buffer where strides from the pointer on do
+    not say it."""
+    extents: list[Expr] = [*map(Const, shape)]
+    count: Expr = Const(elems)
+    if rows is not None and strides:
+        step = max(strides[rows.mode], 0) // rows.each
+        extents[rows.mode] = simplify(rows.number // rows.each)
+        last = elems - (shape[rows.mode] * rows.each - 1) * step
+        count = rows.number * step + (last - step) if last >= step else (rows.number - 1) * step + last
     if offset or swizzle or any(d < 0 for d in strides):
-        shape, strides = (elems,), (1,)
-    return Const(elems), BufferView(element, tuple(map(Const, shape)), tuple(map(Const, strides)))
+        extents, strides = [count], (1,)
+    return count, BufferView(element, (*extents,), tuple(map(Const, strides)))
 
 
-def _reduced(x: AxesProblem, result: DType, elems: int) -> dict[str, tuple[Expr, BufferView]]:
+class _Rows(NamedTuple):
+    """The mode that steps by `each` rows, and the number of all rows, which a launch may give."""
+
+    mode: int
+    number: Expr
+    each: int = 1
+
+
+def _rows(x: AxesProblem, extent: Extent) -> _Rows | None:
+    """The outermost kept mode; without one, and of a tensor without elements, None."""
+    if not x.outputs or len(x.axes) == len(x.shape):
+        return None
+    mode, rows = outermost(x)
+    return _Rows(mode, extent("rows", rows), rows // x.shape[mode])
+
+
+def _reduced(
+    x: AxesProblem, result: DType, elems: int, rows: _Rows | None = None
+) -> dict[str, tuple[Expr, BufferView]]:
     """A source some of whose modes are reduced, and a destination of the others."""
     kept = tuple(d for k, d in enumerate(x.dst) if k not in x.axes)
+    beside = rows and rows._replace(mode=rows.mode - sum(k < rows.mode for k in x.axes))
     return {
-        "src": _strided(x.dtype, x.shape, x.src, x.src_offset, x.source_elems),
-        "dst": _strided(result, x.kept_shape, kept, x.dst_offset, elems),
+        "src": _strided(x.dtype, x.shape, x.src, x.src_offset, x.source_elems, rows=rows),
+        "dst": _strided(result, x.kept_shape, kept, x.dst_offset, elems, rows=beside),
     }
 
 

@@ -11,7 +11,7 @@ standalone   cpp_program: the same with a main that allocates, launches and time
 
 from __future__ import annotations
 
-from layoutalg.codegen.printing.cpp import cpp_launcher
+from layoutalg.codegen.printing.cpp import cpp_header, cpp_launcher
 from layoutalg.codegen.printing.cuda import print_kernels, to_cuda, without_clusters
 from layoutalg.codegen.printing.python import LIBRARIES, python_launcher
 from layoutalg.codegen.printing.record import (

@@ -18,7 +18,13 @@ from itertools import combinations
 
 from layoutalg.codegen.expr import Expr, to_c
 from layoutalg.codegen.printing.cuda import wrapped
-from layoutalg.codegen.printing.record import LaunchBuffer, LaunchRecord, Step, map_enumerators
+from layoutalg.codegen.printing.record import (
+    LaunchBuffer,
+    LaunchRecord,
+    Step,
+    buffer_lines,
+    map_enumerators,
+)
 from layoutalg.codegen.program import COOPERATIVE, EARLY, SCRATCH, Parameter, TensorMapParam, text
 
 INCLUDES = ("#include <cuda_runtime.h>", "#include <stdexcept>", "#include <string>", "")
@@ -118,11 +124,32 @@ def cpp_launcher(record: LaunchRecord, source: str) -> str:
     return source.replace("\nnamespace ", included, 1) + "\n".join(x for line in lines for x in wrapped(line))
 
 
-def _function(record: LaunchRecord) -> Iterator[str]:
+def cpp_header(record: LaunchRecord) -> str:
+    """A header that declares the launcher of a record, with what holds for its arguments.
+
+    >>> print(cpp_header(LaunchRecord("nothing", (), ())).splitlines()[-3])
+    cudaError_t launch(cudaStream_t stream);
+    """
+    name = record.steps[0].kernel if record.steps else "nothing"
+    said = [*buffer_lines(record), *(f"{p.name}: {p}" for p in record.parameters)]
+    said += [f"{text(c)} is needed" for c in record.conditions]
+    lines = [
+        "#pragma once", "", "#include <cuda_runtime.h>", "", f"namespace layoutalg::{name} {{", "",
+        "using size = unsigned long long;", "", *(f"// {line}" for line in said),
+        f"{_signature(record)};", "", f"}}  // namespace layoutalg::{name}",
+    ]  # fmt: skip
+    return "\n".join(x for line in lines for x in wrapped(line)) + "\n"
+
+
+def _signature(record: LaunchRecord) -> str:
     parameters = [f"{parameter_type(record, p)} {p.name}" for p in record.parameters]
     for b in record.given:
         parameters += [f"{'' if b.written else 'const '}void* {b.name}", f"size {b.name}_bytes"]
-    yield f"cudaError_t launch({', '.join((*parameters, 'cudaStream_t stream'))}) {{"
+    return f"cudaError_t launch({', '.join((*parameters, 'cudaStream_t stream'))})"
+
+
+def _function(record: LaunchRecord) -> Iterator[str]:
+    yield f"{_signature(record)} {{"
     for p in record.parameters:
         if p.kind == "int":
             yield f'    check_integer("{p.name}", {p.name}, {p.least}ull, {p.most}ull, {p.multiple}ull);'

@@ -8,19 +8,28 @@ of integers the range that the kernels are proved for.  It compiles the text for
 allocates scratch memory; encodes tensor maps, once per address; and launches all kernels on the library's
 current stream through the CUDA driver, each with its attributes.  The module needs the library, NVRTC and the
 driver alone.
+
+    softmax_f32_e2233db3(src)               of PyTorch besides: an operator, named as the first kernel
+
+Its schema has the buffers that are read, which it may update, and the numbers that these do not show; what is
+written alone is a new array.  It has an implementation for CUDA, which is `launch`, and one that makes shapes
+and types, so that torch.compile takes it whole.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from keyword import iskeyword
 from types import MappingProxyType
 
-from layoutalg.codegen.expr import render
+from layoutalg.codegen.expr import Const, FloorDiv, Var, render, simplify
 from layoutalg.codegen.printing.record import LaunchBuffer, LaunchRecord, Step, map_enumerators
 from layoutalg.codegen.program import LARGE_CLUSTER, SCRATCH, Parameter, TensorMapParam, text
+from layoutalg.errors import UnsupportedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +258,24 @@ def _tensor_map(name, start, element, dims, strides, box, steps, swizzle, promot
     return image
 '''
 
+_NAMES = """\
+import ctypes
+import functools
+import importlib.util
+import math
+import numbers
+import operator
+import pathlib
+
+"""
+
 _C_TYPES = {"u32": "c_uint32", "u64": "c_uint64", "float": "c_float"}
 
 
 def python_launcher(record: LaunchRecord, source: str, library: str) -> str:
     """A Python module that launches the kernels of `source` on arrays of a library, of LIBRARIES.
+
+    Raises UnsupportedError where the first kernel has the name of something else of the module.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> from layoutalg.codegen.printing import launch_record
@@ -267,13 +289,18 @@ def python_launcher(record: LaunchRecord, source: str, library: str) -> str:
     body += _GPU if any(any(_needs(step)) for step in record.steps) else ""
     body += _MAPS if any(step.terms.maps for step in record.steps) else ""
     kernel = record.steps[0].kernel
+    taken = re.findall(
+        rf"^(?:def|class|import) {kernel}\b|^{kernel} = ", f"{_NAMES}{chosen.imports}\n{body}", re.M
+    )
+    if taken or iskeyword(kernel):
+        raise UnsupportedError(f"the name {kernel}: something else of the module has it")
     return "\n".join(
         [
             f'"""Launches {record.problem} on arrays of {library}; see `launch`."""', "",
-            "import ctypes", "import functools", "import importlib.util", "import math", "import numbers",
-            "import operator", "import pathlib", "",
+            *_NAMES.splitlines(),
             chosen.imports, "", f'KERNEL = "{kernel}"', f"SOURCE = {_quoted(source)}", "", "",
             *body.splitlines(), "", "", *_function(record, chosen), "",
+            *(_operator(record, chosen) if library == "torch" else ()),
         ]
     )  # fmt: skip
 
@@ -306,7 +333,7 @@ def _function(record: LaunchRecord, library: Library) -> Iterator[str]:
     for b in record.given:
         yield f"    {b.name}_bytes = {render(b.bytes)}"
         yield f"    {b.name}_start = _buffer("
-        yield f'        "{b.name}", {b.name}, device, {", ".join(_stated(b, library))},'
+        yield f'        "{b.name}", {b.name}, device, {", ".join(map(str, _stated(b, library)))},'
         yield f"        {b.name}_bytes, {b.align_bytes},"
         yield "    )"
     for a, b in combinations(record.given, 2):
@@ -321,14 +348,78 @@ def _function(record: LaunchRecord, library: Library) -> Iterator[str]:
         yield from _launch(step)
 
 
-def _stated(b: LaunchBuffer, library: Library) -> tuple[str, str, str, str]:
+def _operator(record: LaunchRecord, library: Library) -> Iterator[str]:
+    """The operator of a record whose arrays are stated; none where no array is given to it."""
+    made = [b for b in record.given if b.written and not b.read and b.view]
+    asked = [b for b in record.given if b not in made]
+    if not asked or not all(b.view for b in record.given):
+        return
+    name, shown = record.steps[0].kernel, _shown(asked, made)
+    numbers = [p.name for p in record.parameters if p.kind == "scalar" or p.least != p.most]
+    kinds = {name: kind for step in record.steps for name, kind in step.types.items()}
+    more = [x for x in numbers if x not in shown]
+    types = [f"Tensor(a{n}!) {b.name}" if b.written else f"Tensor {b.name}" for n, b in enumerate(asked)]
+    types += [f"{'float' if kinds[x] == 'float' else 'int'} {x}" for x in more]
+    results = ", ".join(["Tensor"] * len(made))
+    schema = f"({', '.join(types)}) -> " + (results if len(made) == 1 else f"({results})")
+    given, updated = ", ".join([*(b.name for b in asked), *more]), tuple(b.name for b in asked if b.written)
+    yield from ("", f"def _made({given}):", '    """The numbers of a launch and the new arrays, by name."""')
+    for b in asked:
+        rank = len(b.view.shape) if b.view else 0
+        yield f"    if {b.name}.dim() != {rank}:"
+        has = f"{b.name} has shape {{tuple({b.name}.shape)}}"
+        yield f'        _refuse(f"{has}: {rank} modes are accepted")'
+    yield from (f"    {x} = {value}" for x, value in shown.items() if x in numbers)
+    yield f"    numbers = dict({', '.join(f'{x}={x}' for x in numbers)})"
+    yield "    return numbers, {"
+    for b in made:
+        (kind, *_), shape, strides, _ = _stated(b, library)
+        yield f'        "{b.name}": torch.empty_strided('
+        yield f"            {shape}, {strides}, dtype=torch.{kind}, device={asked[0].name}.device"
+        yield "        ),"
+    yield from ("    }", "", "")
+    back = ", ".join(f'made["{b.name}"]' for b in made)
+    yield f'@torch.library.custom_op("layoutalg::{name}", mutates_args={updated}, device_types="cuda",'
+    yield f'                         schema="{schema}")'
+    yield f"def {name}({given}):"
+    yield '    """Launch, as `launch` does; return what is new."""'
+    yield f"    numbers, made = _made({given})"
+    yield f"    launch({', '.join(f'{b.name}={b.name}' for b in asked)}, **made, **numbers)"
+    yield from ([f"    return {back}"] if made else [])
+    yield from ("", "", f"@{name}.register_fake", f"def _({given}):")
+    yield f"    made = _made({given})[1]"
+    yield from (f"    return {back or None}", "")
+
+
+def _shown(asked: Iterable[LaunchBuffer], made: Iterable[LaunchBuffer]) -> dict[str, str]:
+    """The integers that arrays show, as Python reads them off: an extent or a stride of what is given,
+    and of what is made the stride of a mode behind which there are no gaps."""
+    shown: dict[str, str] = {}
+    for b in asked:
+        views = [("shape[{}]", b.view.shape), ("stride({})", b.view.strides)] if b.view else []
+        for text_of, sizes in views:
+            for n, size in enumerate(sizes):
+                match size:
+                    case Var(name):
+                        shown.setdefault(name, f"{b.name}.{text_of.format(n)}")
+                    case FloorDiv(Var(name), Const(each)):
+                        shown.setdefault(name, f"{b.name}.{text_of.format(n)} * {each}")
+    for b in made:
+        shape, strides = (b.view.shape, b.view.strides) if b.view else ((), ())
+        for n in reversed(range(len(shape) - 1)):
+            if isinstance(step := strides[n], Var):
+                shown.setdefault(step.name, render(simplify(shape[n + 1] * strides[n + 1])))
+    return shown
+
+
+def _stated(b: LaunchBuffer, library: Library) -> tuple[tuple[str, ...], str, str, str]:
     """The library's names of a buffer's type, its shape and strides, and the bytes of an element."""
     if b.view is None:
-        return "()", "None", "None", str(b.element_bytes)
+        return (), "None", "None", str(b.element_bytes)
     kind = b.view.dtype
     types = library.types.get(kind.name, (kind.numpy_name,))
     return (
-        str(types),
+        types,
         _tuple(map(render, b.view.shape)),
         _tuple(map(render, b.view.strides)),
         str(kind.nbytes),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import starmap
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -62,9 +62,9 @@ class BufferView:
 @dataclass(frozen=True, slots=True)
 class LaunchBuffer:
     """Memory that a computation is given: `bytes` from its pointer to the end of its last element, of
-    `element_bytes` each; `least_bytes` are what the smallest launch needs; `written` by some kernel; `units`:
-    loads may take the rest of the aligned 16 bytes that hold the last element; `view` is the array that lies
-    in it, where that is stated."""
+    `element_bytes` each; `least_bytes` are what the smallest launch needs; `written` and `read` by some
+    kernel; `units`: loads may take the rest of the aligned 16 bytes that hold the last element; `view` is the
+    array that lies in it, where that is stated."""
 
     name: str
     bytes: Expr
@@ -74,6 +74,7 @@ class LaunchBuffer:
     element_bytes: int = 1
     units: bool = False
     view: BufferView | None = None
+    read: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +95,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class LaunchRecord:
-    """Kernels in the order of their launches, and the buffers that they share."""
+    """Kernels in the order of their launches, the buffers that they share, and the numbers of the problem."""
 
     problem: str
     steps: tuple[Step, ...]
     buffers: tuple[LaunchBuffer, ...]
+    usual: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def alias(self) -> Literal["forbidden", "in_place"]:
         """Whether some buffer is source and destination; two buffers never overlap if one is written."""
-        shared = [b for step in self.steps if step.terms.in_place for b in step.buffers.values()]
+        shared = [b for step in self.steps if step.terms.updated for b in step.buffers.values()]
         return "in_place" if any(name != SCRATCH for name in shared) else "forbidden"
 
     @property
@@ -159,14 +161,16 @@ def launch_record(
         for p, name in zip(pointers, names, strict=True):
             if name not in sizes:
                 raise ArgumentTypeError(f"{kernel.name} points to {name}, whose size nobody states")
-            was = buffers.get(name, LaunchBuffer(name, sizes[name], sizes[name].facts.lo, 1, False))
+            least = sizes[name].facts.lo
+            was = buffers.get(name, LaunchBuffer(name, sizes[name], least, 1, False, read=False))
             align = max(was.align_bytes, p.align_bytes)
             written = was.written or p.writable
             buffers[name] = replace(
                 was, align_bytes=align, written=written, element_bytes=p.element_bytes,
                 units=name in units, view=views.get(name),
+                read=was.read or not p.writable or p.name in terms.updated,
             )  # fmt: skip
-    return LaunchRecord(problem, tuple(steps), tuple(buffers.values()))
+    return LaunchRecord(problem, tuple(steps), tuple(buffers.values()), dict(sequence.scalars))
 
 
 def _with_fixed(terms: Contract, fixed: Mapping[str, int]) -> Contract:

@@ -2,7 +2,7 @@
 
     nvcc -arch=sm_90 kernel.cu -o kernel && ./kernel m=4096 n=4096
 
-Integers are given as name=value; those that are not are the largest that the kernels are built for.  Buffers
+Integers are given as name=value; those that are not are the problem's.  Buffers
 are filled with numbers that are finite in every float of their width.  What the launcher refuses, words that
 are not arguments, and CUDA's first error are printed, and the program ends with 1.
 """
@@ -126,7 +126,7 @@ def _main(record: LaunchRecord, name: str) -> Iterator[str]:
     for p in record.parameters:
         kind = parameter_type(record, p)
         if p.kind == "int":
-            yield f'    const size {p.name} = given(count, words, "{p.name}", {p.most}ull);'
+            yield f'    const size {p.name} = given(count, words, "{p.name}", {record.usual[p.name]}ull);'
         else:
             yield f"    const {kind} {p.name} = 1;"
         arguments.append(p.name)

@@ -85,8 +85,8 @@ class Contract:
     """All that a launch gives: `parameters` in the order of the signature, those that are built in last.
 
     `grid` in blocks, as expressions of the parameters; `conditions` hold between them, each stated once.
-    `in_place`: a buffer is read and written; `early`: the kernel may start while the one in front
-    of it ends.  `cluster` in blocks along each side of the grid; `maps` are the tensor maps, which come
+    The buffers of `updated` pointers are read and written; `early`: the kernel may start while the one in
+    front of it ends.  `cluster` in blocks along each side of the grid; `maps` are the tensor maps, which come
     behind the parameters in the signature.  `target`, where it is not empty, is what alone has the kernel's
     instructions.  In the buffers `in_chunks` TMA writes whole chunks of 16 bytes, past the end of a row too.
     A `cooperative` launch keeps all blocks resident.
@@ -97,7 +97,7 @@ class Contract:
     grid: tuple[Expr, Expr, Expr]
     block: tuple[int, int, int]
     dynamic_shared_bytes: int
-    in_place: bool = False
+    updated: tuple[str, ...] = ()
     early: bool = False
     cluster: tuple[int, int, int] = (1, 1, 1)
     maps: tuple[TensorMapParam, ...] = ()
@@ -149,7 +149,7 @@ def contract(kernel: Kernel) -> Contract:
     conditions = tuple(dict.fromkeys(kernel.conditions + limits + clusters + of_maps))
     return Contract(
         parameters + fixed, conditions, kernel.grid, (kernel.threads, 1, 1), dynamic_bytes(kernel),
-        bool(_updated(kernel)),
+        tuple(sorted(_updated(kernel))),
         kernel.dependent, kernel.cluster, kernel.maps, only_target(kernel),
         tuple(_in_chunks(kernel)), kernel.cooperative,
     )  # fmt: skip

@@ -7,6 +7,7 @@ zeros, the largest and the least), and timed beside the driver's copy of as many
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -92,7 +93,11 @@ def _check(p: MapProblem, arrays: Mapping[str, Any], ours: Launch) -> str:
 
 def checks(family: Family) -> Checks:
     """The checks of a family of maps."""
-    return Checks(_buffers, _expected, lambda p: 8 * sum(p.elems), VERIFIED, lambda p: TRIALS)
+
+    def with_extent(p: MapProblem, n: int) -> tuple[MapProblem, int]:
+        return replace(p, shape=(*p.shape[: p.outermost], n, *p.shape[p.outermost + 1 :])), n
+
+    return Checks(_buffers, _expected, lambda p: 8 * sum(p.elems), VERIFIED, lambda p: TRIALS, with_extent)
 
 
 def bench(family: Family) -> Bench:

@@ -31,7 +31,7 @@ from layoutalg.arch import DEFAULT_ARCH, find_arch
 from layoutalg.codegen import gpu as device
 from layoutalg.codegen.costs import Cost, Prediction, sequence_traffic, total_costs
 from layoutalg.codegen.gpu import median_times_ms
-from layoutalg.codegen.program import Kernel, printed_sequence
+from layoutalg.codegen.program import Kernel, LaunchSequence, printed_sequence
 from layoutalg.codegen.sim import MemTrace, simulate_sequence
 from layoutalg.errors import MismatchError, ShapeError, UnsupportedError
 from layoutalg.kernels.checks.baselines import Launch
@@ -110,7 +110,8 @@ class Checks:
 
     `trials` names the sets of data that a problem is computed for.  `array_bytes` is the size of the arrays
     of a problem that is verified; it raises ShapeError for one that cannot be.  `verified` are arguments of
-    the family's `problem`, checked by default.
+    the family's `problem`, checked by default.  `with_extent` is the problem with another extent of its
+    outermost mode, and the number of rows that a launch gives then.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> family = FAMILIES["relu"]
@@ -123,6 +124,7 @@ class Checks:
     array_bytes: Callable[[Any], int]
     verified: tuple[Mapping[str, Any], ...]
     trials: Callable[[Any], tuple[str, ...]] = lambda problem: ("bits",)
+    with_extent: Callable[[Any, int], tuple[Any, int]] | None = None
 
 
 class Pace(NamedTuple):
@@ -348,7 +350,24 @@ def each_check(
         given = given_to(family, problem, config, trial, seed, checks)
         simulate_sequence(ran, mine := copied(given), seed=seed, trace=False)
         yield compare(f"result, {trial}", given, checks.expected(problem, config, given), mine)
-    yield from machine_code_checks(sequence.kernels)
+    free = family.any_sizes(problem, config, "sm_90") if family.any_sizes and checks.with_extent else sequence
+    for n in _other_extents(problem, free, checks):
+        other, count = checks.with_extent(problem, n) if checks.with_extent else (problem, n)
+        given = given_to(family, other, config, first, seed, checks)
+        mine = copied(given) | {"rows": count}
+        simulate_sequence(printed_sequence(free), mine, seed=seed, trace=False)
+        yield compare(f"result, {count} rows", given, checks.expected(other, None, given), mine)
+    yield from machine_code_checks(free.kernels)
+
+
+def _other_extents(problem: Any, free: LaunchSequence, checks: Checks) -> tuple[int, ...]:
+    """Some extents of the outermost mode, few and half as many; none where a launch gives no rows."""
+    rows = dict(free.scalars).get("rows")
+    if rows is None or checks.with_extent is None:
+        return ()
+    by = free.kernels[0].integers[0].multiple
+    whole = rows * by // checks.with_extent(problem, by)[1]
+    return 2 * by, (whole // (2 * by) + 1) * by
 
 
 def given_to(
@@ -368,7 +387,8 @@ def given_to(
 
 def _checks_on_gpu(family: Family, checks: Checks, problem: Any, config: Any, seed: int) -> Iterator[Check]:
     arch = device.require_gpu().arch
-    compiled = device.compile_sequence(family.launches(problem, config, arch), arch)
+    launches = family.any_sizes or family.launches
+    compiled = device.compile_sequence(launches(problem, config, arch), arch)
     for n, trial in enumerate(checks.trials(problem)):
         given = given_to(family, problem, config, trial, seed, checks)
         mine = run_on_gpu(compiled, given)

@@ -40,6 +40,7 @@ from layoutalg.kernels.family import Family
 from layoutalg.kernels.modes import places
 from layoutalg.kernels.norms import NORMS
 from layoutalg.kernels.registry import FAMILIES
+from layoutalg.kernels.sizes import outermost
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -217,6 +218,17 @@ def _expected(p: Problem, c: Any, given: Mapping[str, Any]) -> Expected:
         allowed = rows.norm_bound(p, x, exact, *extra)
         return Expected("dst", exact, allowed, p.result.name, rows.result_places(p.axes), beside)
     return Expected("dst", exact, allowed, p.result.name, rows.result_places(p.axes))
+
+
+def _with_extent(p: Problem, n: int) -> tuple[Problem, int]:
+    """The problem with another extent of its outermost kept mode, and its rows."""
+    x, (mode, count) = p.axes, outermost(p.axes)
+    more = n - x.shape[mode]
+    wide = replace(
+        x, shape=(*x.shape[:mode], n, *x.shape[mode + 1 :]),
+        source_elems=x.source_elems + more * x.src[mode], target_elems=x.target_elems + more * x.dst[mode],
+    )  # fmt: skip
+    return replace(p, axes=wide), count // x.shape[mode] * n
 
 
 # --- the bench -----------------------------------------------------------------------------------------
@@ -414,7 +426,8 @@ def checks(family: Family) -> Checks:
     """The checks of a family of this room."""
     if family.name == "cross_entropy":
         return Checks(_loss_buffers, _expected_losses, _loss_bytes, LOSSES, _loss_trials)
-    return Checks(_buffers, _expected, _array_bytes, VERIFIED, lambda p: tuple(rows.TENSOR_TRIALS))
+    trials = tuple(rows.TENSOR_TRIALS)
+    return Checks(_buffers, _expected, _array_bytes, VERIFIED, lambda p: trials, _with_extent)
 
 
 def bench(family: Family) -> Bench:

@@ -18,14 +18,7 @@ from layoutalg.kernels.family import Candidate, Family
 from layoutalg.kernels.gemm import gemv, tiles
 from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.gemv import GemvConfig
-from layoutalg.kernels.gemm.groups import (
-    equal_sizes,
-    group_begins,
-    group_words,
-    grouped,
-    room_for,
-    sizes_of,
-)
+from layoutalg.kernels.gemm.groups import equal_sizes, group_begins, group_words, grouped, room_for, sizes_of
 from layoutalg.kernels.gemm.parts import block_count, build_combine, build_fixup, combine_vector, slot_count
 from layoutalg.kernels.gemm.problem import (
     ALIGNED,
@@ -65,8 +58,11 @@ SIZES = "m", "n", "k", "lda", "ldb", "ldc", "ldd"
 """The numbers of a problem that a launch gives."""
 
 
-def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
-    """The launches of a configuration; what adds parts up starts early, where `arch` can.
+def launches(
+    p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH, *, any_sizes: bool = False
+) -> LaunchSequence:
+    """The launches of a configuration; what adds parts up starts early, where `arch` can.  With `any_sizes`
+    leading dimensions of one part are parameters of up to MOST_CALLED elements, or those of the problem.
 
     Raises what the family's `build` raises.
 
@@ -78,7 +74,16 @@ def launches(p: GemmProblem, c: AnyConfig, arch: str | Arch = DEFAULT_ARCH) -> L
     """
     if isinstance(c, OwnProgram):
         return launch_sequence([c.build(p)], scalars={x: getattr(p, x) for x in SIZES}, arch=arch)
-    kernels = [_product(p, c, arch)]
+    wide = p
+    if (
+        any_sizes
+        and isinstance(c, tiles.SimtConfig | tiles.Sm80Config)
+        and c.splits == 1
+        and c.schedule == "data_parallel"
+    ):
+        wide = replace(p, **{x: max(getattr(p, x), MOST_CALLED) for x in SIZES[3:]})
+        c = replace(c, static_ld=False)
+    kernels = [_product(wide, c, arch)]
     if c.splits > 1:
         kernels.append(build_combine(p))
     if not isinstance(c, GemvConfig | tiles.SimtConfig) and c.schedule == "streamk":
@@ -117,9 +122,7 @@ def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = DEFAULT_ARCH) 
     return sequence_of(p, c, _called(called_problem(p, free), free, arch).kernels)
 
 
-@lru_cache(maxsize=256)
-def _called(p: GemmProblem, c: Chosen, arch: str | Arch) -> LaunchSequence:
-    return launches(p, c, arch)
+_called = lru_cache(maxsize=256)(launches)
 
 
 def called_problem(p: GemmProblem, c: Chosen) -> GemmProblem:
@@ -292,6 +295,7 @@ def _family(
         asks={"m": rows, "n": LARGEST, "k": SIDE} | dict.fromkeys((*OPTIONS, *more)),
         scalars=_scalars,
         called=called_launches,
+        any_sizes=partial(launches, any_sizes=True),
         way=way,
         written=lambda config: bool(config.splits == 1 and config.schedule != "streamk"),
         words=_group_words,

@@ -27,7 +27,7 @@ from layoutalg.kernels.rowwise.entropy import (
 from layoutalg.kernels.rowwise.entropy import configs as loss_configs
 from layoutalg.kernels.rowwise.families import ROWWISE_FAMILIES
 from layoutalg.kernels.rowwise.norms import NormProblem, added, checked_eps, norm_problem, normed
-from layoutalg.kernels.rowwise.programs import NormLaunches, arguments
+from layoutalg.kernels.rowwise.programs import NormLaunches
 from layoutalg.kernels.rowwise.reductions import (
     FOLD,
     OF_INTEGERS,
@@ -37,5 +37,5 @@ from layoutalg.kernels.rowwise.reductions import (
     results_of,
     share_of,
 )
-from layoutalg.kernels.rowwise.tensors import ELEMENTS, AxesProblem, axes_problem, find_axes
+from layoutalg.kernels.rowwise.tensors import ELEMENTS, AxesProblem, axes_problem, find_axes, normalise
 from layoutalg.kernels.rowwise.ways import NormConfig, ReduceConfig, ReducePlan, plan_with, plans

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -14,6 +15,7 @@ from layoutalg.kernels.norms import NORMS
 from layoutalg.kernels.rowwise import entropy, norms, reductions
 from layoutalg.kernels.rowwise.memory import norm_traffic, reduce_traffic
 from layoutalg.kernels.rowwise.programs import build_reduction, norm_launches
+from layoutalg.kernels.rowwise.tensors import normalise
 from layoutalg.kernels.rowwise.times import loss_clock, norm_clock, reduction_clock
 from layoutalg.kernels.rowwise.ways import ReducePlan, norm_candidates, plan_with, plans, refusals
 
@@ -34,12 +36,19 @@ def _candidates(p: Problem | entropy.CrossEntropyProblem, arch: str | Arch) -> I
     yield from (Candidate(c, why) for c, why in sorted(tried, key=lambda one: one[1] is not None))
 
 
-def _launches(p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
+def _launches(
+    p: Problem, c: Any, arch: str | Arch = DEFAULT_ARCH, *, any_rows: bool = False
+) -> LaunchSequence:
+    """The launches of a configuration; with `any_rows` of any number, where one kernel has them whole."""
     if isinstance(p, reductions.ReduceProblem):
-        return sequence_of(plan_with(p, c, arch), arch)
-    made = norm_launches(p, arch, c)
-    names = {"partial": SCRATCH}
-    return launch_sequence(made.kernels, names, scratch_bytes=4 * made.workspace_elems, arch=arch)
+        plan = plan_with(p, c, arch)
+        made = sequence_of(plan.for_any_rows() if any_rows else plan, arch)
+    else:
+        norm = norm_launches(p, arch, c, free=any_rows)
+        scratch = 4 * norm.workspace_elems
+        made = launch_sequence(norm.kernels, {"partial": SCRATCH}, scratch_bytes=scratch, arch=arch)
+    rows = [(x.name, normalise(p.axes).kept[-1].extent) for x in made.kernels[0].integers]
+    return replace(made, scalars=tuple(rows))
 
 
 def sequence_of(plan: ReducePlan, arch: str | Arch | None = None) -> LaunchSequence:
@@ -82,6 +91,7 @@ def _family(op: str) -> Family:
         _candidates,
         _launches,
         ASKS,
+        any_sizes=partial(_launches, any_rows=True),
         memory=_memory,
         clock=reduction_clock if op in reductions.FOLD else norm_clock,
     )

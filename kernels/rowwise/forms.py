@@ -36,11 +36,31 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from layoutalg.codegen.expr import Var
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.matrix import most_rows
 from layoutalg.kernels.rowwise.tensors import Form, Mode, fewest
 from layoutalg.kernels.rowwise.walk import row_ends
+
+# --- any number of rows --------------------------------------------------------------------------------
+
+
+def with_rows(form: Form) -> Form:
+    """The form for any number of rows: the extent of its last kept mode is the parameter `rows`.
+
+    The same form where that mode is the first one, or not the outermost on both sides.
+
+    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
+    >>> print(with_rows(normalise(axes_problem((64, 1000), 1, "f32"))))
+    R 1000:1, K rows:1000->1
+    """
+    last = form.kept[-1] if form.kept else form.lead
+    if last is form.lead or any(m.src > last.src or abs(m.dst) > last.dst for m in form.modes):
+        return form
+    rows: Any = Var("rows", most_rows(last.extent, max(last.src, last.dst)) + 1, "param", 1)
+    return replace(form, modes=tuple(replace(m, extent=rows) if m is last else m for m in form.modes))
 
 
 @dataclass(frozen=True)

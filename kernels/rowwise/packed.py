@@ -55,6 +55,7 @@ from math import gcd, log2, prod
 from typing import NamedTuple
 
 from layoutalg.arch import Arch, find_arch
+from layoutalg.codegen.expr import as_expr
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, UnsupportedError
 from layoutalg.kernels.model import Machine, Work, time_us
@@ -197,7 +198,7 @@ class PackedWalk(HeadTail):
     @property
     def tiles_along(self) -> int:
         """Tiles along the mode that counts slabs."""
-        return -(-self.parts.along.extent // self.slabs)
+        return (self.parts.along.extent + (self.slabs - 1)) // self.slabs
 
     @cached_property
     def tiles(self) -> int:
@@ -207,7 +208,12 @@ class PackedWalk(HeadTail):
     @property
     def ends_short(self) -> bool:
         """True when the last run along the mode that counts slabs has fewer."""
-        return self.parts.along.extent % self.slabs != 0
+        return not as_expr(self.parts.along.extent).facts.divisible_by(self.slabs)
+
+    @property
+    def filled(self) -> bool:
+        """True when the slabs that a last run is short of are zeros: their number is not known before."""
+        return not isinstance(self.parts.along.extent, int)
 
     @cached_property
     def starts_at_units(self) -> bool:
@@ -217,7 +223,9 @@ class PackedWalk(HeadTail):
     @property
     def source_end(self) -> int:
         """The end of the source: the place behind its last element."""
-        return self.whole.src_offset + 1 + sum((m.extent - 1) * m.src for m in self.whole.modes)
+        along, others = self.parts.along, (m for m in self.whole.modes if m is not self.parts.along)
+        end = self.whole.src_offset + 1 + sum((m.extent - 1) * m.src for m in others)
+        return along.extent * along.src + (end - along.src)
 
     @cached_property
     def shifted(self) -> bool:
@@ -287,11 +295,12 @@ class PackedWalk(HeadTail):
 
     # --- what there is ---------------------------------------------------------------------------------
 
-    def present(self, start: Start, place: Index) -> tuple[Index, ...]:
-        """The predicates that a thread's group is one of the tile, which may have fewer than threads take."""
+    def present(self, start: Start, place: Index, *, exact: bool = True) -> tuple[Index, ...]:
+        """The predicates that a thread's group is one of the tile, which may have fewer than threads take, or
+        unless `exact` one of the zeros that fill it."""
         groups, t = self.parts.groups, self.tiling
         found = [place < self.places] if self.places < t.rows_per_block * t.rows_per_thread else []
-        if self.ends_short:
+        if self.ends_short and (exact or not self.filled):
             found.append(start.slab + place // groups < self.parts.along.extent)
         return tuple(found)
 
@@ -299,7 +308,7 @@ class PackedWalk(HeadTail):
         """The predicates that a unit holds an element of its run, which starts at `low` in its first unit."""
         at, elems = unit * self.unit, self.parts.elems
         found = [] if self.starts_at_units else [at < low + self.run_elems]
-        if self.ends_short:
+        if self.ends_short and not self.filled:
             found.append(start.slab * elems + at < low + self.parts.along.extent * elems)
         return tuple(found)
 
@@ -316,7 +325,7 @@ class PackedWalk(HeadTail):
 
 def _starts_at_units(form: Form, parts: Slabs, slabs: int, unit: int) -> bool:
     steps = [form.src_offset, *(m.src for m in (*parts.outer, *parts.beyond))]
-    steps += [slabs * parts.elems] if slabs < parts.along.extent else []
+    steps += [slabs * parts.elems] if slabs < as_expr(parts.along.extent).facts.hi else []
     return not any(step % unit for step in steps)
 
 
@@ -344,7 +353,7 @@ def packed_walk(form: Form, tiling: Tiling, *, both: bool) -> PackedWalk:
     unit = unit_of(form, element, both=both)
     if not unit or unit % tiling.vec:
         raise UnsupportedError(f"runs of {form}: they start at different places of a unit")
-    slabs = min(parts.along.extent, groups // parts.groups)
+    slabs = min(as_expr(parts.along.extent).facts.hi, groups // parts.groups)
     grain = unit // gcd(unit, parts.elems)
     slabs = slabs // grain * grain or slabs
     starts = _starts_at_units(form, parts, slabs, unit)

@@ -170,6 +170,7 @@ def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 class Mode:
     """A mode of the normal form: its extent, its strides in elements, and whether it is reduced.
 
+    In a form for any number of rows the extent of its last kept mode is a parameter, see `forms.with_rows`.
     `src` is >= 0.  `dst` and `weight` may be negative: the buffer runs backwards.  They are 0 in modes that
     the destination or the weight does not have.
     """
@@ -222,7 +223,7 @@ class Form:
     @property
     def dst_start(self) -> int:
         """The place of coordinate 0 in the destination; in the source, that is `src_offset`."""
-        return self.dst_offset + sum((m.extent - 1) * max(-m.dst, 0) for m in self.modes)
+        return self.dst_offset + sum((m.extent - 1) * -m.dst for m in self.modes if m.dst < 0)
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.modes)) or "one element"

@@ -228,14 +228,15 @@ class Walk:
     @cached_property
     def tiles(self) -> int:
         """Blocks that have different rows."""
-        return -(-self.places // (self.tiling.rows_per_block * self.tiling.rows_per_thread))
+        each = self.tiling.rows_per_block * self.tiling.rows_per_thread
+        return (self.places + (each - 1)) // each
 
     @property
     def blocks(self) -> int:
         """Blocks of a launch."""
         if self.tiling.splits > 1 and self.tiling.resident:
             return self.tiling.resident
-        clusters = min(self.tiles, self.tiling.resident or self.tiles)
+        clusters = min(self.tiles, self.tiling.resident) if self.tiling.resident else self.tiles
         return clusters * self.tiling.splits * self.tiling.cluster
 
     # --- the partition of the coordinates (row, step) --------------------------------------------------
@@ -285,6 +286,13 @@ class Walk:
         t = self.tiling
         down, _ = called(self.partition, 2, 0, (0, (n, 0)))
         return tile * (t.rows_per_block * t.rows_per_thread) + down + row
+
+    def is_row(self, place: Index) -> Index:
+        """The predicate that a place is one of the rows; of any number of them by its last coordinate."""
+        count: Index = self.places
+        if isinstance(count, int):
+            return place < count
+        return coordinate(self.row_extents, place)[-1] < self.row_extents[-1]
 
     def step(self, y: Index, i: Index) -> Index:
         """Step i of thread y of a row."""
@@ -355,7 +363,8 @@ def coordinates(extents: tuple[int, ...]) -> Layout:
     >>> print(coordinates((784, 64)))
     (784,64):(1@0,1@1)
     """
-    return Layout(extents, tuple(ScaledBasis(1, k) for k in range(len(extents))))
+    most = tuple(as_expr(n).facts.hi for n in extents)
+    return Layout(most, tuple(ScaledBasis(1, k) for k in range(len(extents))))
 
 
 def coordinate(extents: tuple[int, ...], index: Index) -> Crd:

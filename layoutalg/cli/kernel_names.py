@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
@@ -58,12 +59,15 @@ def find_kernel(
     stages: int | None = None,
     warps: str | None = None,
     *,
-    linked: bool = False,
+    linked: str | None = None,
+    free: bool = False,
 ) -> Part:
     """Return a kernel of the launches that a family chooses for a problem, in a tile, by a schedule, with
     stages and warps where these are named, or of a step on the way to its kernel.
 
-    Kernels that are to be `linked` with others have names that no other problem's or configuration's have.
+    Kernels that are to be `linked` with others have the name that is given, or of "" names that no other
+    problem's or configuration's have; `free`: rows or leading dimensions are parameters of the launch, where
+    the family has such kernels.
 
     Raises ResourceError for a part that there is not, and as `find_config`, `read_options` and the family do.
 
@@ -82,16 +86,20 @@ def find_kernel(
         config, by = choose(chosen, problem, arch, among=chosen.written)
     else:
         name, config = find_config(chosen, problem, arch, step, tile, schedule, stages, warps)
-    sequence = chosen.launches(problem, config, arch)
+    launches = chosen.any_sizes if free and name is None and chosen.any_sizes else chosen.launches
+    sequence = launches(problem, config, arch)
     if linked:
+        sequence = _named(sequence, linked)
+    elif linked is not None:
         label = config if name is None else repr(config)  # steps of one ladder may print alike
-        sequence = _renamed(sequence, f"{family} {problem} {label} {arch}")
+        sequence = _renamed(sequence, f"{family} {problem} {label} {arch}{'' if free else ' static'}")
     kernels = sequence.kernels
     if not 1 <= part <= len(kernels):
         raise ResourceError(f"part of {problem}", part, len(kernels))
     source = "" if by == "cost model" else f", by the {by}"
     shown = f"{problem}{source}" if name is None else f"{problem}, step {name}"
-    fixed = {scalar: value for scalar, value in sequence.scalars if not hasattr(problem, scalar)}
+    own = {name for name, _ in sequence.scalars if name == "rows" or hasattr(problem, name)}
+    fixed = {name: value for name, value in sequence.scalars if name not in own}  # what the plan has chosen
     sizes, views = buffer_bytes(problem, sequence), buffer_views(problem, sequence)
     record = launch_record(shown, sequence, sizes, fixed, read_in_units(problem), views)
     return Part(shown, kernels[part - 1], part, len(kernels), kernels, record)
@@ -101,6 +109,22 @@ def _renamed(sequence: LaunchSequence, what: str) -> LaunchSequence:
     """A sequence whose kernels' names end with what tells `what` apart."""
     digest = sha256(what.encode()).hexdigest()[:8]
     return replace(sequence, kernels=tuple(replace(k, name=f"{k.name}_{digest}") for k in sequence.kernels))
+
+
+def _named(sequence: LaunchSequence, name: str) -> LaunchSequence:
+    """A sequence whose kernels have a name, those behind the first one with their number.
+
+    Raises UnsupportedError for a name that the text of a kernel has already.
+    """
+    from layoutalg.codegen.expr import check_name
+    from layoutalg.codegen.printing import print_kernels
+
+    check_name(name, "kernel")
+    if name == "launch" or re.search(rf"\b{name}(_\d+)?\b", print_kernels(sequence.kernels)):
+        raise UnsupportedError(f"the name {name}: something else of the text has it")
+    names = [name, *(f"{name}_{n}" for n in range(2, len(sequence.kernels) + 1))]
+    named = [replace(k, name=x) for k, x in zip(sequence.kernels, names, strict=True)]
+    return replace(sequence, kernels=tuple(named))
 
 
 SIDE = 4096

@@ -46,7 +46,7 @@ def test_files_that_are_linked_have_names_of_their_own() -> None:
         *(({}, str(number)) for number in (1, 2, 7)),
     ]  # fmt: skip
     names = {
-        find_kernel("gemm-sm80", CUBE | options, "sm_90", step, linked=True).kernel.name
+        find_kernel("gemm-sm80", CUBE | options, "sm_90", step, linked="").kernel.name
         for options, step in asked
     }
     assert len(names) == len(asked)
@@ -122,7 +122,10 @@ def test_generate_writes_what_is_asked_for() -> None:
     assert "makes 64 x 64 of D" in told["source"]
     values = {p["name"]: p for p in told["launch"]["parameters"]}
     assert {"a", "b", "c", "d", "bias", "alpha", "beta"} <= set(values)
-    assert values["lda"]["least"] == values["lda"]["most"] == 264 and values["lda"]["built_in"]
+    assert (values["lda"]["least"], values["lda"]["most"], values["lda"]["multiple"]) == (8, 1 << 14, 8)
+    told = json.loads(run(*words.split(), "--static").stdout)
+    (lda,) = (p for p in told["launch"]["parameters"] if p["name"] == "lda")
+    assert lda["least"] == lda["most"] == 264 and lda["built_in"]
     step = run("generate", "gemm-simt", "--step", "v7", "--m", "128", "--n", "128", "--k", "64")
     assert step.exit_code == 0 and "sgemm_f32" in step.stdout
 

@@ -15,7 +15,7 @@ from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.checks.rows import norm_bound
 from layoutalg.kernels.elements import agrees, bits_of, numbers_of, whole_units
 from layoutalg.kernels.modes import strided
-from layoutalg.kernels.rowwise import NormLaunches, NormProblem, arguments, norm_problem, normed
+from layoutalg.kernels.rowwise import NormLaunches, NormProblem, norm_problem, normed
 from layoutalg.kernels.rowwise.forms import rows_of, with_fold
 from layoutalg.kernels.rowwise.ways.norm_plan import form_of
 from tests.draws.strides import drawn_order, drawn_shape, drawn_strides
@@ -124,6 +124,11 @@ def check(p: NormProblem, d: Data, got: Array) -> None:
     for buffer in (kept, old):
         strided(buffer, a.shape, a.dst, a.dst_offset)[...] = 0
     assert (kept == old).all(), f"{p} writes between the elements"
+
+
+def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
+    """The given arguments that are parameters of a kernel."""
+    return {p.name: given[p.name] for p in kernel.params if p.name in given}
 
 
 def launch_all(

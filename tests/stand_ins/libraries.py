@@ -64,11 +64,14 @@ class Array:
     def data_ptr(self) -> int:
         return self.at
 
+    def dim(self) -> int:
+        return len(self.shape)
+
     def element_size(self) -> int:
         return self.width
 
-    def stride(self) -> tuple[float, ...]:
-        return self.strides_elems
+    def stride(self, mode: int | None = None) -> Any:
+        return self.strides_elems if mode is None else self.strides_elems[mode]
 
     def is_neg(self) -> bool:
         return self.negated
@@ -85,6 +88,17 @@ def dense(at: int, *shape: int, kind: str = "float32", width: int = 4) -> Array:
     return Array(at, shape, compact_strides(shape), kind, width)
 
 
+def operator_of(name: str, **named: Any) -> Any:
+    """What defines an operator: the function itself, which keeps its schema and its function of shapes."""
+
+    def define(function: Any) -> Any:
+        function.name, function.named = name, named
+        function.register_fake = lambda made: setattr(function, "made", made)
+        return function
+
+    return define
+
+
 def stand_in(library: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module that a library's import finds, on one GPU and stream 7."""
     stub: Any = ModuleType(library)
@@ -96,6 +110,10 @@ def stand_in(library: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     stub.Tensor = stub.ndarray = Array
     stub.uint8, stub.strided = "uint8", "strided"
     stub.is_grad_enabled = lambda: True
+    stub.library = SimpleNamespace(custom_op=operator_of)
+    stub.empty_strided = lambda shape, strides, dtype, device: Array(FAR, shape, strides, *dtype)
+    for kind, width in (("float32", 4), ("float16", 2), ("bfloat16", 2), ("int64", 8)):
+        setattr(stub, kind, (kind, width))
     empty = dense(SCRATCH, 1, kind="uint8", width=1)
     stub.empty = lambda *given, **named: empty
     monkeypatch.setitem(sys.modules, library, stub)

@@ -13,6 +13,6 @@ streams         columns that are read twice as a stream of whole rows
 
 from __future__ import annotations
 
-from layoutalg.kernels.rowwise.programs.norm import NormLaunches, arguments
+from layoutalg.kernels.rowwise.programs.norm import NormLaunches
 from layoutalg.kernels.rowwise.programs.norm import plan as norm_launches
 from layoutalg.kernels.rowwise.programs.reduce import build as build_reduction

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
 
 from layoutalg.codegen import instr
-from layoutalg.codegen.expr import Const, Expr, as_expr, simplify
+from layoutalg.codegen.expr import Const, Expr, as_expr, simplify, variables
 from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Global, MemRef, Reg, RegRef, Shared
 from layoutalg.dtype import DType
@@ -87,18 +87,22 @@ class Block:
     `tile` and `split` are the block's, `row` and `y` the thread's row of the block and its number among the
     threads of that row, which are `lane` of group `group`; `thread` has both without a name.  `backwards`
     turns the order of the blocks round: what the kernel before has read last is read first, while L2 has it.
-    `run` is the block's run of memory, where it copies one.
+    `run` is the block's run of memory, where it copies one; `of_rows`: the code is of threads with a row.
     """
 
     src: Tensor
     run: PackedRun
     prefix = ""
+    of_rows = False
 
     def __init__(self, name: str, walk: Walk, notes: list[str], *, backwards: bool = False) -> None:
         self.walk, self.tiling = walk, walk.tiling
         self.element = self.tiling.element
         self.k = k = KernelBuilder(name, self.tiling.threads, notes=notes)
-        block: Expr = k.block(0, walk.blocks)
+        blocks = simplify(as_expr(walk.blocks))
+        for rows in variables(blocks):
+            k.param(rows.name, rows.facts.hi)
+        block: Expr = k.block(0, blocks)
         k.cluster(self.tiling.cluster)
         if backwards:
             block = k.let("block", minus(walk.blocks - 1, block, walk.blocks))
@@ -155,7 +159,7 @@ class Block:
         """
         modes = self.walk.modes if modes is None else modes
         steps = (*(abs(getattr(m, side)) for m in modes), 1)
-        bounds = (None if getattr(m, side) < 0 else Const(m.extent) for m in modes)
+        bounds = (None if getattr(m, side) < 0 else as_expr(m.extent) for m in modes)
         found = self.k.tensor(name, element or self.element, (None,) * len(steps), steps, writable=writable)
         return replace(found, extents=(*bounds, None))
 
@@ -182,12 +186,13 @@ class Block:
             with self.k.If(total):
                 yield
 
-    def has_row(self, place: Expr) -> list[Expr]:
-        """The predicate that a thread's place is one of the rows, where a tile may stick out of them."""
+    def has_row(self, place: Expr, *, exact: bool = False) -> list[Expr]:
+        """The predicate that a thread's place is one of the rows, or unless `exact` of zeros behind them."""
         if isinstance(self.walk, PackedWalk):
-            return [*map(as_expr, self.walk.present(self.run.start, place))]
+            return [*map(as_expr, self.walk.present(self.run.start, place, exact=exact))]
         each = self.tiling.rows_per_block * self.tiling.rows_per_thread
-        return [place < self.walk.places] if self.walk.places % each else []
+        whole = self.of_rows or as_expr(self.walk.places).facts.divisible_by(each)
+        return [] if whole else [self.walk.is_row(place)]
 
     def partials(self, size: int) -> Shared:
         """Shared memory for the partials of one exchange, in words: each exchange has its own."""
@@ -239,7 +244,7 @@ class NormBlock(Block):
         return self.filled(name, self.stat(name).shape[0], 0)
 
     def present(self) -> AbstractContextManager[None]:
-        """Code of threads whose row exists."""
+        """Code of threads whose row exists, or is zeros."""
         return self.where(self.has_row(self.place))
 
     def by_column(self) -> Self:

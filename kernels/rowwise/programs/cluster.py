@@ -316,7 +316,7 @@ class TurningBlock(SlabBlock):
         """The registers of a statistic of the slab that follows; of factors in results, of the other."""
         return self.used(name) if self.of_before and name in self.norm.factors else super().stat(name)
 
-    def has_row(self, place: Expr) -> list[Expr]:
+    def has_row(self, place: Expr, *, exact: bool = False) -> list[Expr]:
         """The predicate that a place is one of the rows: of several modes the slab does not tell."""
         return super().has_row(place) or [place < self.walk.places] * (len(self.walk.row_extents) > 1)
 

@@ -3,22 +3,20 @@
     problem = norm_problem("softmax", shape, axes, dtype, src, dst, src_offset, dst_offset,
                            eps=1e-5, weight=False, bias=False, in_place=False)
     launches = plan(problem, "sm_90")         raises ShapeError for a tensor without elements: a no-op
-    launches.workspace_elems                  floats of a scratch buffer `partial`; 0: none is needed
-    for kernel in launches.kernels:           a few, launched in this order on one stream
-        load(kernel)(**arguments(kernel, src=..., dst=..., weight=..., bias=..., partial=...))
+    launches.kernels                          a few, with a buffer `partial` of workspace_elems floats
 
 The idea.  A norm is a record of steps (`recipes`).  A program takes them as its configuration says: held or
 online, whole, in halves or by a cluster, of runs that blocks copy, of columns that they keep or stream.
 
-Notes.  `arguments` picks those that a kernel has; in place there is no `src`.  Pointers are multiples of 16
-bytes: a tensor that starts elsewhere has an offset (elements from such a place on).  Where rows do not start
-at vectors, whole 16-byte units are read: those that hold an element.  Weight and bias are contiguous.
+Notes.  In place there is no `src`.  Pointers are multiples of 16 bytes: a tensor that starts elsewhere has an
+offset (elements from such a place on).  Where rows do not start at vectors, whole 16-byte units are read:
+those that hold an element.  Weight and bias are contiguous.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.expr import Const
@@ -26,6 +24,7 @@ from layoutalg.codegen.instr import STG, fill
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.rowwise.forms import with_rows
 from layoutalg.kernels.rowwise.norms import NormProblem
 from layoutalg.kernels.rowwise.packed import PackedWalk
 from layoutalg.kernels.rowwise.programs.block import ONE_WORD, RowBlock
@@ -71,9 +70,10 @@ class NormLaunches:
 
 
 def plan(
-    problem: NormProblem, arch: str | Arch = DEFAULT_ARCH, config: NormConfig | None = None
-) -> NormLaunches:
-    """The launches of a problem, by the best configuration or a given one.
+    problem: NormProblem, arch: str | Arch = DEFAULT_ARCH, config: NormConfig | None = None, *,
+    free: bool = False,
+) -> NormLaunches:  # fmt: skip
+    """The launches of a problem, by the best configuration or a given one; `free`: of any number of rows.
 
     Raises ShapeError for a tensor without elements, UnsupportedError for a split whose parts are held, for
     clusters that keep anything but a row, or columns that start at vectors, for runs that are split or read
@@ -86,7 +86,8 @@ def plan(
         raise UnsupportedError(
             f"{problem} by runs, split in {c.splits}, by {c.hold}: runs are whole, and held"
         )
-    walk = checked_walk(problem, form_of(problem), c)
+    form, free = form_of(problem), free and c.splits == 1 and not c.resident and not c.width
+    walk = checked_walk(problem, with_rows(form) if free else form, c)
     if c.cluster > 1 and not can_cluster(walk, c):
         raise UnsupportedError(
             f"{problem} in clusters of {c.cluster} by {c.hold}: a row, or aligned columns, are kept, on chip"
@@ -136,17 +137,6 @@ def _streamed(p: NormProblem, walk: Walk, c: NormConfig) -> NormLaunches:
     joined = build_joined(f"{p.title}_joined", p, s, c, _notes(p, walk, c, "joined"), norm)
     kernels = build(p, walk, c, "statistics"), joined, build(p, walk, c, "result")
     return NormLaunches(p, c, kernels, workspace(s, c, norm))
-
-
-def arguments(kernel: Kernel, **given: Any) -> dict[str, Any]:
-    """Return the given arguments that are parameters of a kernel.
-
-    >>> from layoutalg.kernels.rowwise.norms import norm_problem
-    >>> (kernel,) = plan(norm_problem("softmax", (8, 1000), 1, "f16")).kernels
-    >>> arguments(kernel, src=1, dst=2, weight=None)
-    {'src': 1, 'dst': 2}
-    """
-    return {p.name: given[p.name] for p in kernel.params if p.name in given}
 
 
 def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Kernel:

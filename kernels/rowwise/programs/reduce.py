@@ -105,17 +105,21 @@ class _Reduction(Block):
         early = edges is not None and self.p.edge_rounds == 1
         if self.c.packed:
             self.run.copy_in(self.src.buffer)
-        if edges is not None and early:
-            self._edges(edges, 0)
-        self._vectors()
-        if p.left:
-            self._left()
-        if edges is not None and early:
-            self._fold_edges(edges, 0)
-        elif edges is not None:
-            with self.k.For("e", self.p.edge_rounds, unroll=4) as e:
-                self._edges(edges, e)
-                self._fold_edges(edges, e)
+        once = self.c.rows_per_thread == 1 and not isinstance(self.walk.places, int)  # dearer in each load
+        with self.where(self.has_row(self.places[0]) if once else []):
+            self.of_rows = once
+            if edges is not None and early:
+                self._edges(edges, 0)
+            self._vectors()
+            if p.left:
+                self._left()
+            if edges is not None and early:
+                self._fold_edges(edges, 0)
+            elif edges is not None:
+                with self.k.For("e", self.p.edge_rounds, unroll=4) as e:
+                    self._edges(edges, e)
+                    self._fold_edges(edges, e)
+            self.of_rows = False
         tree_reduce(self, self.p.fold, self.acc)
         self._store()
         return self.k.build()
@@ -133,7 +137,7 @@ class _Reduction(Block):
             number = where(reduce(and_, ignored), instr.IGNORED, number)
         for n in range(p.values):
             place, e = (self.places[n], 0) if single else (self.places[0], n)
-            with self.where(self.has_row(place)):
+            with self.where(self.has_row(place, exact=True)):
                 label = self._result(self.target, self._target(place, e), labels.offset)
                 k.do(instr.LDG[labels.nbytes], named.words, label)
                 k.map(number, into=self._label_of(n))
@@ -279,7 +283,7 @@ class _Reduction(Block):
         one += [self.group.eq(0)] if c.groups_per_row > 1 else []
         for n in range(c.rows_per_thread):
             place = self.places[n]
-            with self.where([*one, *self.has_row(place)]):
+            with self.where([*one, *self.has_row(place, exact=True)]):
                 for e in (n,) if single else range(0, c.vec, p.store_vec):
                     inside = 0 if single else e
                     crd, number = self._target(place, inside), place * self.walk.values + inside

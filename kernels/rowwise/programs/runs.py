@@ -14,10 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from layoutalg.codegen.expr import Expr, as_expr, simplify
-from layoutalg.codegen.instr import BAR, CP_ASYNC, CP_COMMIT, CP_WAIT, LDG, LDS, STG, STG_WHOLE, STS
+from layoutalg.codegen.expr import Expr, as_expr, minus, simplify
+from layoutalg.codegen.instr import (
+    BAR,
+    CP_ASYNC,
+    CP_ASYNC_ZFILL,
+    CP_COMMIT,
+    CP_WAIT,
+    LDG,
+    LDS,
+    STG,
+    STG_WHOLE,
+    STS,
+)
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global, MemRef, Shared
 from layoutalg.kernels.rowwise.packed import PackedWalk, Unit
@@ -34,8 +45,9 @@ FEW_TURNS, TURNS = 8, 4
 class PackedRun:
     """The run of a block in shared memory.
 
-    `start` is where its first units start in memory, `low` the place of the first element in them; `where`
-    makes code under the conjunction of predicates.
+    `start` is where its first units start in memory, `low` the place of the first element in them; `cut` is
+    the number of the unit in which a source of any number of rows ends; `where` makes code under the
+    conjunction of predicates.
     """
 
     def __init__(self, k: KernelBuilder, walk: PackedWalk, tile: Expr, where: Where) -> None:
@@ -51,6 +63,9 @@ class PackedRun:
         self.start = found._replace(source=source, target=target)
         room = walk.shared_bytes
         self.copied = k.shared_buffer("copied", 1, Layout((room,)), room, 16)
+        if walk.filled:
+            end = simplify(as_expr(walk.source_end))
+            self.cut = k.let("cut_unit", minus(end, as_expr(self.start.source)) // self.unit)
 
     def at(self, index: Index, e: Index = 0) -> MemRef:
         """The address in shared memory of the element `e` behind element `index` of the run."""
@@ -59,12 +74,17 @@ class PackedRun:
     def copy_in(self, src: Global | Shared) -> None:
         """Copy the units that hold an element of the run to shared memory, and wait for all threads' copies.
 
-        Of a unit that ends behind the tensor those elements are copied that are before its end.
+        Of a unit that ends behind the tensor those elements are copied that are before its end; in a run that
+        is filled others are zeros.
         """
-        k, nbytes, end = self.k, self.unit * self.size, self.walk.source_end
-        single = k.reg("one", max(1, self.size // 4)) if end % self.unit else None
+        k, nbytes, end, filled = self.k, self.unit * self.size, self.walk.source_end, self.walk.filled
+        single = None if filled or end % self.unit == 0 else k.reg("one", max(1, self.size // 4))
         for n, low, copied, source, _ in self._units():
             with self.where(self.walk.touched(self.start, low, n)):
+                if filled:
+                    whole = as_expr(source + self.unit <= end)
+                    k.do(CP_ASYNC_ZFILL[nbytes], k.at(self.copied, copied), self._place(src, source), whole)
+                    continue
                 with self.where([source + self.unit <= end] if single else []):
                     k.do(CP_ASYNC[nbytes], k.at(self.copied, copied), self._place(src, source))
                 if single is None:
@@ -74,8 +94,15 @@ class PackedRun:
                         with self.where([source + e < end]):
                             k.do(LDG[self.size], single, self._place(src, source + e))
                             k.do(STS[self.size], k.at(self.copied, copied + e * self.size), single)
+        ends: Any = k.reg("ends", self.unit, max(1, self.size // 4)) if filled else None
+        for e, _, source, _ in self._cut() if filled else ():
+            k.do(LDG[self.size], ends[e], self._place(src, source))
         k.do(CP_COMMIT)
         k.do(CP_WAIT, 0)
+        for e, at, _, _ in (
+            self._cut() if filled else ()
+        ):  # over the zeros, by the thread that has them written
+            k.do(STS[self.size], at, ends[e])
         k.do(BAR)
 
     def copy_out(self, dst: Global | Shared) -> None:
@@ -90,13 +117,28 @@ class PackedRun:
             with self.where(whole):
                 k.do(LDS[nbytes], word, k.at(self.copied, copied))
                 k.do(STG_WHOLE[nbytes], self._place(dst, target), word)
-            if not whole:
+            if not whole or (walk.filled and walk.starts_at_units):
                 continue
             with k.Else():
                 for e in range(self.unit):
                     with self.where(walk.in_run(self.start, low, at + e)):
                         k.do(LDS[self.size], single, k.at(self.copied, copied + e * self.size))
                         k.do(STG[self.size], self._place(dst, target + e), single)
+
+        for _, at, _, target in self._cut() if walk.filled and walk.starts_at_units else ():
+            k.do(LDS[self.size], single, at)
+            k.do(STG[self.size], self._place(dst, target), single)
+
+    def _cut(self) -> Iterator[tuple[int, MemRef, Index, Index]]:
+        """The elements of the unit that the end of the source cuts, by the thread that copies it: their
+        numbers, and their places in shared memory, in the source and in the destination."""
+        k, walk, end = self.k, self.walk, as_expr(self.walk.source_end)
+        found = walk.unit_at(self.start, self.low, self.cut)
+        with k.If(k.tid.eq(self.cut % walk.tiling.threads) & (self.cut < walk.all_units)):
+            for e in range(self.unit):
+                with k.If(found.source + e < end):
+                    at = k.at(self.copied, simplify((as_expr(found.copied) + e) * self.size))
+                    yield e, at, found.source + e, found.target + e
 
     def _place(self, buffer: Global | Shared, index: Index) -> MemRef:
         return MemRef(buffer, simplify(as_expr(index)))

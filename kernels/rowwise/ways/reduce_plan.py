@@ -30,7 +30,7 @@ from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.model import Machine, machine_of
-from layoutalg.kernels.rowwise.forms import Beside, Later, first_pass, second_pass
+from layoutalg.kernels.rowwise.forms import Beside, Later, first_pass, second_pass, with_rows
 from layoutalg.kernels.rowwise.packed import (
     LONG_ROW_BYTES,
     REDUCTION,
@@ -233,6 +233,11 @@ class ReducePlan:
     problem: ReduceProblem
     passes: tuple[Pass, ...]
     predicted_us: float
+
+    def for_any_rows(self) -> ReducePlan:
+        """The plan whose only pass is for any number of rows; itself where there are two."""
+        only, *others = self.passes
+        return self if others else replace(self, passes=(replace(only, form=with_rows(only.form)),))
 
     @property
     def workspace_elems(self) -> int:

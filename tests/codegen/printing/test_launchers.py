@@ -379,3 +379,81 @@ def test_memory_of_the_host_and_of_another_gpu_is_refused_in_cpp(tmp_path: Path)
         *("accepted",) * 2, *(f"memory of GPU 1: {where}",) * 2,
         *("accepted",) * 4,
     ]  # fmt: skip
+
+
+# --- the operator of PyTorch, names and files ----------------------------------------------------------
+
+OPERATORS: list[tuple[str, dict[str, Any], str, tuple[str, ...], dict[str, Any]]] = [
+    ("softmax", {"shape": "64,40"}, "(Tensor src) -> Tensor", (), {"src": dense(AT, 7, 40)}),
+    (
+        "add_rms_norm", {"shape": "64,40"}, "(Tensor src, Tensor(a1!) residual) -> Tensor", ("residual",),
+        {"src": dense(AT, 7, 40), "residual": dense(AT + 4096, 7, 40)},
+    ),
+    ("sum", {"shape": "8,4,40", "axes": "2"}, "(Tensor src) -> Tensor", (), {"src": dense(AT, 3, 4, 40)}),
+    ("relu", {"shape": "64,40"}, "(Tensor x) -> Tensor", (), {"x": dense(AT, 7, 40)}),
+    ("transpose", {"m": 64, "n": 32}, "(Tensor src) -> Tensor", (), {"src": dense(AT, 24, 20)}),
+    (
+        "gemm-simt", {"m": 64, "n": 64, "k": 32}, "(Tensor a, Tensor b, float alpha) -> Tensor", (),
+        {"a": dense(AT, 64, 32), "b": dense(AT + 65536, 32, 64), "alpha": 1.0},
+    ),
+]  # fmt: skip
+"""Families, their problems, the schema of the operator, what it updates, and arguments."""
+
+
+@each("case", OPERATORS)
+def test_an_operator_finds_its_numbers_and_makes_its_results(
+    case: tuple[str, dict[str, Any], str, tuple[str, ...], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family, options, schema, updated, given = case
+    kernel = find_kernel(family, options, "sm_90a", linked="mine", free=True)
+    source = printing.python_launcher(kernel.record, "", "torch")
+    launch, launched = module_of("torch", source, monkeypatch)
+    run = launch.__globals__["mine"]
+    assert (run.name, run.named["schema"], run.named["mutates_args"]) == ("layoutalg::mine", schema, updated)
+    result, shown = run(**given), run.made(**given)
+    assert result == shown and len(launched) == 1
+    (buffer,) = (b for b in kernel.record.given if b.written and not b.read)
+    assert buffer.view is not None and len(result.shape) == len(buffer.view.shape)
+    name, first = next(iter(given.items()))
+    for wrong in (replace(first, shape=(*first.shape, 1)), replace(first, kind="float64", width=8)):
+        with pytest.raises(ValueError, match=f"^mine: {name} .* accepted"):
+            run(**given | {name: wrong})
+    assert len(launched) == 1
+
+
+def test_names_and_kinds_of_files_agree(tmp_path: Path) -> None:
+    words, folder = ("generate", "softmax", "--shape", "64,40"), str(tmp_path)
+    for more, says in (
+        (("-o", f"{folder}/a.py"), "a.cu is what is written"),
+        (("--launcher", "torch", "-o", f"{folder}/a.cu"), "a.py is what is written"),
+        (("--ptx", "-o", f"{folder}/a"), "a.ptx is what is written"),
+        (("--launcher", "cpp", "--header", f"{folder}/a.cu"), "a .h or .hpp beside --launcher cpp"),
+        (("--header", f"{folder}/a.h"), "a .h or .hpp beside --launcher cpp"),
+        (("--name", "src"), "the name src: something else of the text has it"),
+        (("--name", "ldg128"), "the name ldg128: something else of the text has it"),
+        (("--name", "launch"), "the name launch: something else of the text has it"),
+        (
+            ("--launcher", "torch", "--name", "numbers"),
+            "the name numbers: something else of the module has it",
+        ),
+        (("--launcher", "torch", "--name", "lambda"), "the name lambda: something else of the module has it"),
+        (("--name", "a b"), "'a b' cannot name something in CUDA text"),
+    ):
+        assert says in refusal(*words, *more)[1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_header_declares_the_launcher_that_the_file_defines(tmp_path: Path) -> None:
+    source, header = tmp_path / "rows.cu", tmp_path / "rows.hpp"
+    made = answer(
+        "generate", "softmax", "--shape", "64,40", "--launcher", "cpp", "--name", "mine", "-o", str(source),
+        "--header", str(header),
+    )  # fmt: skip
+    text = header.read_text(encoding="utf-8")
+    assert made["kernel"] == "mine" and "namespace layoutalg::mine {" in text
+    assert "// rows: 1 to 26843545\n" in text
+    (declared,) = re.findall(r"^cudaError_t launch\([^)]*\);$", text, re.M)
+    assert f"{declared[:-1]} {{" in source.read_text(encoding="utf-8")
+    with_rows, static = (answer("generate", "sum", "--shape", "64,40", *x) for x in ((), ("--static",)))
+    assert [p["name"] for p in with_rows["launch"]["parameters"]] == ["rows", "src", "dst"]
+    assert [p["name"] for p in static["launch"]["parameters"]] == ["src", "dst"]

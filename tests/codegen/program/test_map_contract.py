@@ -75,8 +75,8 @@ def test_a_box_ends_inside_of_its_buffer() -> None:
 
 def test_a_tensor_that_tma_loads_and_stores_is_updated_in_place() -> None:
     kernel = copy_program(Boxes((40, 9), (64, 8)))
-    assert not program.contract(kernel).in_place
-    assert program.contract(edited(kernel, operand("tma_load", 1, kernel.maps[1]))).in_place
+    assert not program.contract(kernel).updated
+    assert program.contract(edited(kernel, operand("tma_load", 1, kernel.maps[1]))).updated
 
 
 def test_rows_that_end_inside_a_chunk_are_said_to_be_written_whole() -> None:

@@ -12,8 +12,9 @@ from layoutalg.codegen.program import Kernel, printed
 from layoutalg.codegen.sim import simulate
 from layoutalg.errors import LayoutAlgError, SimulationError
 from layoutalg.kernels.checks.record import copied
-from layoutalg.kernels.rowwise import NormConfig, NormProblem, arguments, norm_problem
+from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem
 from layoutalg.kernels.rowwise.programs.norm import plan
+from tests.draws.norms import arguments
 from tests.judges.agreement import trial
 from tests.mutants.ordering import mutants
 from tests.sweeps import each

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from layoutalg.answers import Answer, Count, Positive, taken
@@ -92,6 +93,19 @@ def generate_command(
         ),
     ] = None,
     ptx: Annotated[bool, option("Write PTX for --arch, compiled by NVRTC, in place of CUDA.")] = False,
+    static: Annotated[
+        bool,
+        option(
+            "Build the number of rows, or leading dimensions, into the text. Default: a launch gives them."
+        ),
+    ] = False,
+    name: Annotated[
+        str | None,
+        option("Name of the kernel, of its operator in PyTorch, and of the file where there is no -o."),
+    ] = None,
+    header: Annotated[
+        Path | None, option("Write the declaration of the launcher of --launcher cpp to this .h or .hpp.")
+    ] = None,
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -118,10 +132,19 @@ def generate_command(
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu
 
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype u8 --result f16 -o planes.cu
+
+    layoutalg generate softmax --shape 4096,1000 --launcher torch --name row_softmax
     """
     from layoutalg.arch import find_target
     from layoutalg.codegen.gpu import compile_ptx, kernel_target, prepare
-    from layoutalg.codegen.printing import buffer_lines, launch_answers, print_kernels, with_launcher
+    from layoutalg.codegen.printing import (
+        LIBRARIES,
+        buffer_lines,
+        cpp_header,
+        launch_answers,
+        print_kernels,
+        with_launcher,
+    )
     from layoutalg.codegen.program import printed
 
     arch = find_target(arch)
@@ -134,6 +157,12 @@ def generate_command(
         )
     if launcher is not None and ptx:
         raise UnsupportedError(f"--launcher {launcher} is of CUDA text: --ptx is not accepted beside it")
+    kind = "ptx" if ptx else "py" if launcher in LIBRARIES else "cu"
+    output = Path(f"{name}.{kind}") if output is None and name is not None else output
+    if output is not None and output.suffix != f".{kind}":
+        raise UnsupportedError(f"-o {output}: {output.with_suffix(f'.{kind}')} is what is written")
+    if header is not None and (launcher != "cpp" or header.suffix not in (".h", ".hpp")):
+        raise UnsupportedError(f"--header {header}: a .h or .hpp beside --launcher cpp is accepted")
     with progress(f"writing {family}", quiet=as_json):
         number = 1 if part is None else part
         located = find_kernel(
@@ -146,7 +175,8 @@ def generate_command(
             how.schedule,
             how.stages,
             how.warps,
-            linked=True,
+            linked=name or "",
+            free=not static,
         )
         problem, kernel, parts, record = located.problem, located.kernel, located.parts, located.record
         chosen = [printed(k, arch) for k in (located.kernels if part is None else (kernel,))]
@@ -159,6 +189,8 @@ def generate_command(
         ]
     if output is not None:
         write_whole(output, source.encode())
+    if header is not None:
+        write_whole(header, cpp_header(record).encode())
     if as_json:
         launches = launch_answers(record)
         say_answer(
