@@ -52,15 +52,15 @@ class Family:
 
     `asks` are the arguments of `problem` that the command has options for, with their defaults, NEEDED for a
     required one.  `called` makes the launches of a call on arrays, by kernels that as many problems as
-    possible share, where the family has such; `any_sizes` are those whose numbers of rows or leading dimensions
-    a launch gives; `way` is a short name of the way a configuration works; `written` selects the
-    configurations among which `layoutalg generate` writes the best.  `scalars` are the numbers of a call that
-    is timed or counted, `words` those of a configuration's launch that depend on the buffers too; `memory` are
-    the bytes that memory is predicted to read and to write for a configuration, None without a prediction.
-    `further` are configurations behind those of `candidates`, best first, that a search of measured times may
-    try and a lock file may name; a problem that is planned without either never makes them.  `clock` is that
-    of a problem's configuration, by its accesses where a family has no other; of one that needs numbers beside
-    those of a board's file they are those of `board`.
+    possible share, where the family has such; `any_sizes` are those whose numbers of rows or leading
+    dimensions a launch gives; `way` is a short name of the way a configuration works; `written` selects
+    the configurations among which `layoutalg generate` writes the best.  `scalars` are the numbers of a
+    call that is timed or counted, `words` those of a configuration's launch that depend on the buffers
+    too; `memory` are the bytes that memory is predicted to read and to write for a configuration, None
+    without a prediction.  `further` are configurations behind those of `candidates`, best first, that a
+    search of measured times may try and a lock file may name; a problem that is planned without either
+    never makes them.  `clock` is that of a problem's configuration, by its accesses where a family has no
+    other; of one that needs numbers beside those of a board's file they are those of `board`.
     """
 
     name: str
