@@ -74,7 +74,7 @@ from layoutalg.kernels.gemm.tiles import (
     operand_tile,
     tile_count,
 )
-from layoutalg.kernels.gemm.validate import crosses, registers, shared_bytes
+from layoutalg.kernels.gemm.validate import registers, shared_bytes
 from layoutalg.kernels.model import ISSUED, Machine, Work, machine_of, p_norm, time_us
 from layoutalg.model import occupancy_of, resident_clusters
 
@@ -205,13 +205,13 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
     (256, 4)
     """
     products, size, result = p.products, p.operand.nbytes, p.result.nbytes
-    m, n = (p.n, p.rows) if crosses(p) else (p.rows, p.n)
     start = min(gcd(lead * size, 64) for lead in (p.lda, p.ldb))
     odd16, odd32 = start == 16, start == 32
-    operands, b, results = (products * x for x in ((m + n) * p.k * size, n * p.k * size, m * n * result))
+    operands, results = products * (p.rows + p.n) * p.k * size, products * p.rows * p.n * result
     steps_of_all, added = -(-p.k * size // STEP_BYTES), results * p.reads_c
 
     def inputs(c: Sm90Config, splits: int) -> tuple[TileTime, Demand]:
+        m, n = (p.n, p.rows) if c.crossed else (p.rows, p.n)
         time, rows, columns = (
             tile_time(c, promoted=p.promoted),
             c.tile_m * c.cluster_m,
@@ -241,7 +241,8 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
             # in turns the other consumer multiplies meanwhile, but behind the last tile
             finish = max(each, tiles * each - (in_turn * time.step if c.pingpong else 0))
         return time, Demand(
-            in_turn, tiles, blocks * steps * size * brought, odd16, odd32, operands + added, b * (m > rows),
+            in_turn, tiles, blocks * steps * size * brought, odd16, odd32, operands + added,
+            products * n * p.k * size * (m > rows),
             results, results * in32, sums * p.accumulator.nbytes, sums > 0, finish,
         )  # fmt: skip
 

@@ -358,12 +358,12 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.tile_k * p.operand.nbytes != STEP_BYTES:
         near = STEP_BYTES // p.operand.nbytes
         raise UnsupportedError(f"tile_k = {c.tile_k} of {p.operand}: rows of {STEP_BYTES} bytes are {near}")
-    if c.crossed != crosses(p):
+    if crosses(p) and not c.crossed:
+        raise UnsupportedError("crossed = False: A along k times B along n, of tf32, is computed crossed alone")
+    if c.crossed and (c.through == "tma" or c.schedule == "streamk" or p.grouped or p.block_scales):
         raise UnsupportedError(
-            f"crossed = {c.crossed}: A along k times B along n, of tf32, is computed so, and no other product"
+            "crossed by 'tma', 'streamk', in groups or with factors of blocks: take 'shared', 'persistent'"
         )
-    if c.crossed and (c.through == "tma" or c.schedule == "streamk" or p.grouped):
-        raise UnsupportedError("crossed by 'tma', 'streamk' or in groups: take 'shared', 'persistent'")
     _multiple("tile_m", c.tile_m, 64 * c.readers, "64 rows of each consumer")
     _clusters(p, c)
     _multiple("tile_n", c.tile_n, 64 if majors(p, c)[1] == "mn" else 16, "columns of wgmma and of boxes")
