@@ -296,7 +296,9 @@ class _Writer:
                         self._multiply(me, sums, part * (c.consumer_m // ROWS) + i, stage, 0, ROWS)
 
                     sums = me.fragment_C("sums_of_step", (ROWS, c.tile_n))
-                    factors = self.factors.at(corner, self.part.first_tile) if self.factors else None
+                    factors = None
+                    if self.factors:
+                        factors = self.factors.at(corner, self.part.first_tile, self.part.tiles)
                     promoted(k, acc, sums, self._steps(before), self.full, multiply, release, factors)
                 else:
                     self._hold(acc)
