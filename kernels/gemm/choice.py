@@ -49,7 +49,7 @@ from layoutalg.kernels.gemm.times import (
     sm90_clock,
     tile_clock,
 )
-from layoutalg.kernels.gemm.validate import check_config, crosses
+from layoutalg.kernels.gemm.validate import check_config, crosses, leaves_crossed
 from layoutalg.kernels.identity import difference, distance, nearest
 from layoutalg.kernels.model import machine_of
 
@@ -213,19 +213,18 @@ def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
 
 def _fit_sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> Sm90Config:
     """Boxes by TMA where D, and a matrix that is added, can be stored so, else rows, as wide as can be."""
-    fitted: Sm90Config = _with(c, _leaving(p))
+    fitted: Sm90Config = _with(c, _leaving(p, c.crossed or crosses(p)))
     return fitted
 
 
-@lru_cache(maxsize=16)
-def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
+@lru_cache(maxsize=32)
+def _leaving(p: GemmProblem, crossed: bool) -> tuple[tuple[str, Any], ...]:
     """The fields of a configuration that a problem decides, the same for every tile: the k of a step, and how
     results leave the registers."""
     most = 16 // p.result.nbytes
     across = gcd(widest_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"), *((p.ldc, *p.steps("c")) if p.reads_c else ()))
-    crossed = crosses(p)
-    boxed = not (rows % most or p.align_bytes[2] % 16 or crossed)
+    boxed = not (rows % most or p.align_bytes[2] % 16) and (leaves_crossed(p) or not crossed)
     if p.reads_c:
         boxed = boxed and not (p.grouped or p.promoted) and all(p.steps("c"))
     if p.grouped:  # boxes of groups that are shorter than one leave by threads anyway

@@ -17,6 +17,7 @@ from layoutalg.codegen.instr import MMAS
 from layoutalg.codegen.program import PORTABLE_CLUSTER
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.gemm import gemv
+from layoutalg.kernels.gemm.epilogue import AddVector
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.problem import (
@@ -307,6 +308,17 @@ def crosses(p: GemmProblem) -> bool:
     return p.by_registers and p.b_major == "mn"
 
 
+def leaves_crossed(p: GemmProblem) -> bool:
+    """Whether tiles of the transposed product leave by TMA: stmatrix turns 16 bits, and pairs of a bias are
+    read at even places.
+
+    >>> leaves_crossed(gemm_problem(256, 256, 64)), leaves_crossed(gemm_problem(256, 256, 64, bias="m"))
+    (True, False)
+    """
+    along_m = any(isinstance(step, AddVector) and step.along == "m" for step in p.epilogue.steps)
+    return p.result.nbytes == 2 and not along_m
+
+
 def majors(p: GemmProblem, c: Config) -> tuple[Major, Major]:
     """The orders of the operands of which tiles have tile_m and tile_n rows."""
     return (p.b_major, p.a_major) if c.crossed else (p.a_major, p.b_major)
@@ -358,12 +370,12 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.tile_k * p.operand.nbytes != STEP_BYTES:
         near = STEP_BYTES // p.operand.nbytes
         raise UnsupportedError(f"tile_k = {c.tile_k} of {p.operand}: rows of {STEP_BYTES} bytes are {near}")
-    if crosses(p) and not c.crossed:
-        raise UnsupportedError("crossed = False: A along k times B along n, of tf32, is computed crossed alone")
-    if c.crossed and (c.through == "tma" or c.schedule == "streamk" or p.grouped or p.block_scales):
-        raise UnsupportedError(
-            "crossed by 'tma', 'streamk', in groups or with factors of blocks: take 'shared', 'persistent'"
-        )
+    if p.by_registers and c.crossed != crosses(p):
+        raise UnsupportedError(f"crossed = {c.crossed}: of tf32 an operand along m or n has to be the first")
+    if c.crossed and (c.schedule == "streamk" or p.grouped or p.block_scales):
+        raise UnsupportedError("crossed by 'streamk', in groups or with factors of blocks: take crossed = False")
+    if c.crossed and c.through == "tma" and not leaves_crossed(p):
+        raise UnsupportedError("crossed by 'tma', of results of 32 bits or with a bias along m: take 'shared'")
     _multiple("tile_m", c.tile_m, 64 * c.readers, "64 rows of each consumer")
     _clusters(p, c)
     _multiple("tile_n", c.tile_n, 64 if majors(p, c)[1] == "mn" else 16, "columns of wgmma and of boxes")

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import atom_layout
@@ -161,8 +161,8 @@ class _Writer:
             self.part = declare_part(k, steps, c.splits)
         self.tile_steps = self.part.tiles
         parted = self.part.which if c.splits > 1 else None
-        self.output = Output(k, p, c.result_vec, self.m, self.n, part=parted)
-        self.mma = tiled_mma(p, c.tile_n)
+        self.output = Output(k, p, c.result_vec, self.m, self.n, part=parted, crossed=c.crossed)
+        self.mma = tiled_mma(p, c.tile_n, crossed=c.crossed)
         self.added: Added | None = None
         self.nth: Expr  # the number of the tile of the consumer
         self.leave = (self._boxes if c.through == "tma" else self._rows)()
@@ -439,13 +439,14 @@ class _Writer:
         d = whole(self.output.d, p.result, extents)
         # the columns that the widest boxes leave over have narrower ones, each with the swizzle of its width
         places = {columns: buffers if columns == widths[0] else 1 for columns in widths}
-        shapes = {columns: (*(1,) * (len(extents) - 2), ROWS, columns) for columns in places}
+        ones = (1,) * (len(extents) - 2)
+        shapes = {columns: (*ones, *self._in_d(ROWS, columns)) for columns in places}
         kinds = {}  # by width: the map, the places in shared memory
         for columns, box in shapes.items():
-            own = "" if columns == widths[0] else str(columns)
-            save = k.tensor_map(f"save{own}", d, box, mode=f"{columns * size}B")
-            atom = atom_layout(f"Layout_K_SW{columns * size}_Atom", p.result)
-            layout, many = tile_to_shape(atom, (ROWS, columns)), c.consumers * places[columns]
+            own, wide = "" if columns == widths[0] else str(columns), box[-1] * size
+            save = k.tensor_map(f"save{own}", d, box, mode=f"{wide}B")
+            atom = atom_layout(f"Layout_K_SW{wide}_Atom", p.result)
+            layout, many = tile_to_shape(atom, box[-2:]), c.consumers * places[columns]
             kinds[columns] = save, k.shared(f"box{own}", p.result, layout, stages=many)
 
         def ring(box: Box) -> Tensor:
@@ -454,29 +455,35 @@ class _Writer:
 
         order = boxes_of(c.consumer_m, widths, places)
         if p.reads_c:
-            self.added = Added(k, p, c, self.output, extents, order, shapes, places, ring)
+            self.added = Added(k, p, c, self.output, extents, order, shapes, places, ring, self._in_d)
         packed = k.reg("packed", 4)
         taken, per = k.reg("taken", 4) if self.groups else packed, c.result_vec // 4  # eights of a vector
+        load, store = instr.LDMATRIX[4], instr.STMATRIX[4]
+        if c.crossed:
+            load, store = instr.LDMATRIX_TRANS[4], instr.STMATRIX_TRANS[4]
 
         def pack_box(acc: Fragment, box: Box, into: Tensor) -> None:
             warp, lane, i = k.thread // 32 % 4, k.thread % 32, box.row // ROWS
-            pairs = k.get_slice(tiled_mma(p, box.columns), k.thread % 128).partition_C(into)
+            if size == 4:
+                pairs = k.get_slice(tiled_mma(p, box.columns), k.thread % 128).partition_C(into)
             with k.Unroll("j", box.columns // 8 // per) as j:
                 at = box.column // 8 + j * per
                 sums = acc.at((0, 0, at), i, 0, values=c.result_vec)
-                # 16 rows by 16 columns of a warp, of which a lane addresses half a row
+                # 16 rows by 16 columns of a warp, of which a lane addresses half a row, or half a column
                 sixteen = into.at(warp * 16 + lane % 16, j * 16 + lane // 16 * 8)
+                if c.crossed:
+                    sixteen = into.at(j * 16 + lane // 16 * 8 + lane % 8, warp * 16 + lane // 8 % 2 * 8)
 
                 def brought(into: Reg) -> None:
                     if size == 2:
-                        k.do(instr.LDMATRIX[4], into, sixteen)
+                        k.do(load, into, sixteen)
                     for h in range(2 * (size == 4)):
                         k.do(instr.LDS[8], into.slice(2 * h, count=2), pairs.at((0, h, j), 0, 0))
 
                 self.output.finish(sums, 2 * i, at, brought)
                 if size == 2:
                     k.do(instr.pack(c.result_vec, p.result.name), packed, sums)
-                    k.do(instr.STMATRIX[4], sixteen, packed)
+                    k.do(store, sixteen, packed)
                 else:
                     for h in range(2):
                         k.do(instr.STS[8], pairs.at((0, h, j), 0, 0), acc.at((0, h, at), i, 0, values=2))
@@ -510,7 +517,7 @@ class _Writer:
                 pack_box(acc, box, mine)
                 k.fence_async()  # each thread's own stores, before the barrier: TMA is another proxy
                 self._sync(group)
-                row, column = corner[0] + box.row, corner[1] + box.column
+                row, column = self._in_d(corner[0] + box.row, corner[1] + box.column)
                 with k.If(thread.eq(0)):
                     there = local_tile(d, shapes[box.columns], (0,) * len(extents))
                     there = there.moved(*self.output.lead, row, column)
@@ -522,6 +529,10 @@ class _Writer:
                         part_of(mine, row, column, box.columns)
 
         return leave
+
+    def _in_d(self, row: Any, column: Any) -> tuple[Any, Any]:
+        """Row and column of D, or extents there, of those of a tile."""
+        return (column, row) if self.c.crossed else (row, column)
 
     def _sync(self, group: Expr) -> None:
         """The threads of a consumer meet."""
