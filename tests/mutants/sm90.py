@@ -66,6 +66,7 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
         gemm_problem(20, 72, 72, "tf32", b_major="mn"),
         replace(BY_ROWS, tile_k=32, result_vec=4, crossed=True),
     ),
+    "turned boxes": (gemm_problem(24, 72, 136, "bf16", bias=True), replace(ONE, crossed=True)),
     "8-bit floats": (
         gemm_problem(8, 24, 272, "e4m3", b_dtype="e5m2", scale_a="m", scale_b="n"),
         replace(ONE, tile_k=128),
@@ -79,7 +80,7 @@ boxes leave by TMA and by threads, and one buffer holds both kinds in turn."""
 TILE = r".*: consumer: wgmma_m\S+"
 ONE_GROUP = (
     "one consumer|8-bit floats|two boxes|f32 result|along rows|cluster below|cluster beside|cluster along k|"
-    "stream-K|groups|short groups|C of f32|by registers"
+    "stream-K|groups|short groups|C of f32|by registers|turned boxes"
 )
 PARTS = "parts of k|cluster along k|stream-K"
 TWO_GROUPS = "two consumers|ping-pong|C in boxes"

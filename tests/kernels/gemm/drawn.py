@@ -149,7 +149,7 @@ def by_sm80(rng: random.Random, p: GemmProblem, record: Any = Sm80Config) -> Any
     )  # fmt: skip
 
 
-def by_sm90(rng: random.Random, p: GemmProblem, tile: Any = None) -> Any:
+def by_sm90(rng: random.Random, p: GemmProblem, tile: Any = None, *, crossed: bool = False) -> Any:
     """Any options; results leave in boxes where they can, but for some."""
     if tile is None:
         consumers = rng.choice((1, 1, 2, 2, 3))
@@ -157,8 +157,9 @@ def by_sm90(rng: random.Random, p: GemmProblem, tile: Any = None) -> Any:
         along = rng.choice(("", "", "cluster_m", "cluster_n", "cluster_k"))
         options: dict[str, Any] = {along: rng.choice((2, 2, 3, 4))} if along else {}
         tile = replace(
-            tile, panel=rng.randint(1, 8), pingpong=consumers == 2 and rng.random() < 0.5, **options
-        )
+            tile, panel=rng.randint(1, 8), pingpong=consumers == 2 and rng.random() < 0.5, crossed=crossed,
+            **options,
+        )  # fmt: skip
     c = SM90.fitted(p, tile)
     if c.through == "tma" and rng.random() < 0.2:
         c = replace(c, through="shared", result_vec=1)
@@ -243,6 +244,9 @@ KINDS: dict[str, Callable[[random.Random, int], Drawn]] = {
         ("f16", "bf16"), (150, 90, 300), lambda rng, p: replace(by_sm90(rng, p), schedule="streamk",
         splits=1),
         unit=8, modes=0,
+    ),
+    "sm90 crossed": _of(
+        ("f16", "bf16", *BYTE_FLOATS), (150, 150, 400), partial(by_sm90, crossed=True), unit=16
     ),
     "sm90 tf32": _of(("tf32",), (90, 80, 90), by_sm90, unit=8, modes=1),
     "sm90": lambda rng, number: _by_sm90(rng, number, tiles=False, many=False),
