@@ -45,11 +45,12 @@ from layoutalg.kernels.gemm.times import (
     SM80_F64_TILES,
     SM80_PROMOTED_TILES,
     SM80_TILES,
+    SM90_CROSSED_TILES,
     SM90_TILES,
     sm90_clock,
     tile_clock,
 )
-from layoutalg.kernels.gemm.validate import check_config, crosses, leaves_crossed
+from layoutalg.kernels.gemm.validate import check_config, crosses, is_one_way, leaves_crossed
 from layoutalg.kernels.identity import difference, distance, nearest
 from layoutalg.kernels.model import machine_of
 
@@ -267,6 +268,7 @@ SM90: Choice[Sm90Config] = Choice(
     lambda p, chip: sm90_clock(p, machine_of(chip)),
     _fit_sm90,
     ("through", "result_vec", "tile_k", "crossed"),
+    offered=lambda p: SM90_TILES if is_one_way(p) else (*SM90_TILES, *SM90_CROSSED_TILES),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
     shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )

@@ -308,6 +308,16 @@ def crosses(p: GemmProblem) -> bool:
     return p.by_registers and p.b_major == "mn"
 
 
+def is_one_way(p: GemmProblem) -> bool:
+    """Whether a problem says if its tiles are of the transposed product: groups, factors of blocks, and
+    operands that go through registers.
+
+    >>> [is_one_way(gemm_problem(256, 256, 64, x, b_major="mn")) for x in ("tf32", "bf16")]
+    [True, False]
+    """
+    return p.by_registers or p.grouped or bool(p.block_scales)
+
+
 def leaves_crossed(p: GemmProblem) -> bool:
     """Whether tiles of the transposed product leave by TMA: stmatrix turns 16 bits, and pairs of a bias are
     read at even places.
@@ -370,12 +380,17 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.tile_k * p.operand.nbytes != STEP_BYTES:
         near = STEP_BYTES // p.operand.nbytes
         raise UnsupportedError(f"tile_k = {c.tile_k} of {p.operand}: rows of {STEP_BYTES} bytes are {near}")
-    if p.by_registers and c.crossed != crosses(p):
-        raise UnsupportedError(f"crossed = {c.crossed}: of tf32 an operand along m or n has to be the first")
-    if c.crossed and (c.schedule == "streamk" or p.grouped or p.block_scales):
-        raise UnsupportedError("crossed by 'streamk', in groups or with factors of blocks: take crossed = False")
+    if is_one_way(p) and c.crossed != crosses(p):
+        raise UnsupportedError(
+            f"crossed = {c.crossed}: groups and factors of blocks are of rows, and of tf32 an operand along m "
+            f"or n comes first; take crossed = {crosses(p)}"
+        )
+    if c.crossed and c.schedule == "streamk":
+        raise UnsupportedError("crossed by 'streamk': take crossed = False")
     if c.crossed and c.through == "tma" and not leaves_crossed(p):
-        raise UnsupportedError("crossed by 'tma', of results of 32 bits or with a bias along m: take 'shared'")
+        raise UnsupportedError(
+            "crossed by 'tma', of results of 32 bits or with a bias along m: take 'shared'"
+        )
     _multiple("tile_m", c.tile_m, 64 * c.readers, "64 rows of each consumer")
     _clusters(p, c)
     _multiple("tile_n", c.tile_n, 64 if majors(p, c)[1] == "mn" else 16, "columns of wgmma and of boxes")

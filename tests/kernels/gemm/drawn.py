@@ -34,7 +34,7 @@ from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM80, SM90
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Scale, ScaleVector
 from layoutalg.kernels.gemm.gemv import MMA_ROWS, MOST_ROWS, GemvConfig, check
 from layoutalg.kernels.gemm.problem import widest_vectors
-from layoutalg.kernels.gemm.times import SM90_TILES
+from layoutalg.kernels.gemm.times import SM90_CROSSED_TILES, SM90_TILES
 from layoutalg.kernels.gemm.validate import check_config
 
 LEAKY = ScalarFunction("leaky", lambda x: maximum(x, 0.125 * x), lambda x, y: 0.0)
@@ -45,7 +45,7 @@ BESIDE = (
     Sm90Config(64, 48, 3, 1, schedule="streamk"), Sm90Config(320, 32, 2, 1),
 )  # fmt: skip
 """What users may ask for beside the offered tiles, in small tiles."""
-SM90_OF = (*SM90_TILES, *BESIDE)
+SM90_OF = (*SM90_TILES, *SM90_CROSSED_TILES, *BESIDE)
 ARITHMETIC = {"b1": ("and", "xor"), **dict.fromkeys(BYTE_FLOATS, ("", "fast", "blocks"))}
 """What sums are, of types that have a choice."""
 MMA_K = {"f16": (0, 8), "bf16": (0, 8), "f64": (4, 8, 16), "s4": (0, 32), "b1": (0, 128)}
