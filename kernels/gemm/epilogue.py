@@ -464,19 +464,14 @@ class Output:
         """
         k, size = self.k, self.nbytes // self.vec
         lane, warp = k.thread % 32, k.thread // 32 % 4
-        first: Expr
-        for step in self.epilogue.steps:
-            if not isinstance(step, AddVector | ScaleVector):
-                continue
+        for step in (x for x in self.epilogue.steps if isinstance(x, AddVector | ScaleVector)):
             wide, pieces = (FACTOR.nbytes, 2) if isinstance(step, ScaleVector) else (size, 1)
             along, end = self._along(step), {"n": self.n, "m": self.m, "": Const(1)}[step.along]
-            match along:
-                case "n":
-                    count, each, first = -(-shape[1] // 64), 2 * wide, corner[1] + lane * 2
-                case "m":
-                    count, each, first = shape[0] // 32, wide, corner[0] + warp * 16 + lane // 4
-                case _:
-                    count, each, first = 1, wide, Const(0)
+            count, each, first = {
+                "n": (-(-shape[1] // 64), 2 * wide, corner[1] + lane * 2),
+                "m": (shape[0] // 32, wide, corner[0] + warp * 16 + lane // 4),
+                "": (1, wide, Const(0)),
+            }[along]
             pieces, words = pieces if along == "n" else 1, max(1, each // 4)
             kept, buffer = self._register(f"{step.name}_kept", count * words), self.buffers[step.name]
             k.do(instr.fill(count * words), kept, Const(0))  # where D ends before the tile
@@ -517,9 +512,8 @@ class Output:
                         else:
                             self._add_rows(name, four, as_expr(row))
                     factor = one
-                case ScaleVector(name):
-                    kept = self._registers[f"{name}_kept"]
-                    self._scaled(kept, self._along(step), sums, as_expr(row), as_expr(column))
+                case ScaleVector():
+                    self._scaled(step, sums, as_expr(row), as_expr(column))
                 case _:
                     self._step(step, sums, sums, Const(0), Const(0))
 
@@ -542,8 +536,9 @@ class Output:
             k.do(instr.SHUFFLE_LANE, pair.slice(word, count=1), of, eight % 8 * 4 + k.thread % 4)
         return pair
 
-    def _scaled(self, kept: Reg, along: str, sums: RegRef, row: Expr, column: Expr) -> None:
+    def _scaled(self, step: ScaleVector, sums: RegRef, row: Expr, column: Expr) -> None:
         """Multiply accumulators by the factors of their columns, of their rows, or by one."""
+        kept, along = self._registers[f"{step.name}_kept"], self._along(step)
         if not along:
             self.k.do(instr.multiply(self.vec, 1), sums, kept)
             return

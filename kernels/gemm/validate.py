@@ -382,8 +382,8 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
         raise UnsupportedError(f"tile_k = {c.tile_k} of {p.operand}: rows of {STEP_BYTES} bytes are {near}")
     if is_one_way(p) and c.crossed != crosses(p):
         raise UnsupportedError(
-            f"crossed = {c.crossed}: groups and factors of blocks are of rows, and of tf32 an operand along m "
-            f"or n comes first; take crossed = {crosses(p)}"
+            f"crossed = {c.crossed}: groups and factors of blocks are of rows, and of tf32 an operand along "
+            f"m or n comes first; take crossed = {crosses(p)}"
         )
     if c.crossed and c.schedule == "streamk":
         raise UnsupportedError("crossed by 'streamk': take crossed = False")

@@ -44,7 +44,8 @@ FIRST = (1, 2, 4, 8, 16)
 """Of how many choices the best is compared with the best of all."""
 
 NAMED = re.compile(
-    r"(\d+)x(\d+)x\d+, (\d+) stages(?:, clusters of (\d+)x(\d+)x(\d+))?(, ping-pong)?(?:, (\d+) parts of k)?(, crossed)?"
+    r"(\d+)x(\d+)x\d+, (\d+) stages(?:, clusters of (\d+)x(\d+)x(\d+))?(, ping-pong)?"
+    r"(?:, (\d+) parts of k)?(, crossed)?"
 )
 
 FIELDS = (

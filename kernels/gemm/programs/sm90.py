@@ -16,16 +16,20 @@ send each other the sums of the columns that the other one writes.
 
 Rows may be those of groups with a B each (see groups): each tile is of one group.
 
+Tiles may be of the transposed product, B^T A^T: crossed ones are 64 columns of D high and any 16 rows wide,
+so that few rows fill them, and a B along n, which comes in boxes of 64, leaves their width free.
+
 wgmma turns operands of 16 bits alone.  Of tf32 an A that lies along m goes through registers, whose wgmma is
-one of four in flight; where B lies along n instead, tiles are of the transposed product, B^T A^T, and leave
-by columns.  TMA rounds tf32 to the nearest, ties to even.
+one of four in flight; where B lies along n instead, tiles are crossed.  TMA rounds tf32 to the nearest, ties
+to even.
 
 Results leave the registers
 
     "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, in turn or with room
                 for all, which TMA stores while the next one is packed; D starts, and its rows start and
                 end, at multiples of 16 bytes; of groups, a box that their end cuts is stored by threads;
-                vectors that are added are read under a tile's last wgmma, a matrix by TMA (see added)
+                vectors that are added are read under a tile's last wgmma, a matrix by TMA (see added);
+                crossed tiles are turned by stmatrix
     "shared"    16 rows of a warp at a time, as in sm80: any D and any matrix that is added
 
 Sources: PTX ISA 9.0, 9.7.15.5 (wgmma); CUTLASS, include/cutlass/gemm/kernel/
