@@ -483,7 +483,8 @@ def paddable(product: Product, starts: Mapping[str, int]) -> tuple[str, ...]:
 
 def copied_sets(product: Product, starts: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
     """The sets of operands whose copies may be worth their time: none, those that TMA does not read where
-    they lie, and of elements of TURNED beside them one that does not lie so, or both.
+    they lie, and of elements of TURNED beside them one that does not lie so, or both; of f32 not A alone,
+    whose copy was not faster.
 
     >>> from layoutalg.kernels.calls.arrays import form_of
     >>> f = form_of("cupy", 0, "float32", 4, (64, 64), (4, 256))
@@ -500,7 +501,8 @@ def copied_sets(product: Product, starts: Mapping[str, int]) -> tuple[tuple[str,
             for name, rows in (("a", product.m), ("b", product.n))
         }
         across = [name for name, order in stored.items() if order is not None and order[0] != wanted]
-        found += [tuple(sorted({*odd, *some})) for some in (across[:1], across[1:], across)]
+        some = [x for x in (across[:1], across[1:], across) if wanted == "k" or "b" in x]
+        found += [tuple(sorted({*odd, *x})) for x in some]
     return tuple(dict.fromkeys(found))
 
 

@@ -270,7 +270,6 @@ SM90: Choice[Sm90Config] = Choice(
     ("through", "result_vec", "tile_k", "crossed"),
     offered=lambda p: SM90_TILES if is_one_way(p) else (*SM90_TILES, *SM90_CROSSED_TILES),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
-    shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )
 GEMV: Choice[GemvConfig] = Choice(
     "gemv",

@@ -224,11 +224,8 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
         units = -(-m // rows) * -(-n // columns) * splits * products
         steps = -(-steps_of_all // (splits * c.cluster_k))
         clusters, blocks = resident_clusters(machine.sms, c.cluster), units * c.cluster
-        waves, share, sums = -(-units // clusters), 0, splits * p.m * n if splits > 1 else 0
-        if c.schedule == "streamk":
-            waves, share = units // clusters, share_of(units, steps, clusters)
-            sums = part_count(units, steps, clusters) * c.cluster * c.tile_m * c.tile_n
-        in_turn, tiles = waves * steps + share, waves + (share > 0) + (share > 0 and steps % share > 0)
+        tiles, sums = -(-units // clusters), splits * p.m * p.n if splits > 1 else 0
+        in_turn = tiles * steps
         brought = c.tile_k * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
         in32 = 0.0
         if c.through == "tma" and splits == 1:

@@ -137,11 +137,6 @@ def check_schedule(p: GemmProblem, c: Config) -> None:
         )
     if p.batch:
         raise UnsupportedError(f"schedule = {c.schedule!r} of a batch: take {usual!r}")
-    if c.cluster_k > 1:
-        raise UnsupportedError(
-            f"cluster_k = {c.cluster_k} with schedule = {c.schedule!r}: either cuts k; take cluster_k = 1 or "
-            f"{usual!r}"
-        )
     if c.schedule == "streamk" and p.accumulator.name == "f16":
         raise UnsupportedError(f"schedule = 'streamk' with f16 sums: wider ones are added up; take {usual!r}")
 
@@ -385,8 +380,6 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             f"crossed = {c.crossed}: groups and factors of blocks are of rows, and of tf32 an operand along "
             f"m or n comes first; take crossed = {crosses(p)}"
         )
-    if c.crossed and c.schedule == "streamk":
-        raise UnsupportedError("crossed by 'streamk': take crossed = False")
     if c.crossed and c.through == "tma" and not leaves_crossed(p):
         raise UnsupportedError(
             "crossed by 'tma', of results of 32 bits or with a bias along m: take 'shared'"

@@ -54,9 +54,7 @@ from layoutalg.kernels.gemm.groups import BOX_ROWS as ROWS
 from layoutalg.kernels.gemm.groups import Groups
 from layoutalg.kernels.gemm.parts import (
     MOST_BLOCKS,
-    Part,
     Work,
-    Workspace,
     declare_part,
     declare_share,
     each_unit,
@@ -120,11 +118,7 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
         more.append(f"blocks come in clusters of {shape} tiles, and load {shared} for each other;")
     if p.grouped:
         more.append("rows are of groups with a B each, which begin[g] and opens[g] tell apart;")
-    if c.schedule == "streamk":
-        more.append("tiles that fill no whole wave are shared: equal numbers of steps of k for all;")
-        more.append("take as many blocks as run at a time; the kernel that adds up takes the same number;")
-    else:
-        more.append("any number of blocks is right: take as many as run at a time, or as there are tiles;")
+    more.append("any number of blocks is right: take as many as run at a time, or as there are tiles;")
     return [
         "",
         f"{statement(p, parts=c.splits > 1)}.",
@@ -175,8 +169,6 @@ class _Writer:
             fours = (4, 128 * c.consumers, c.written_n // 8, c.consumer_m // ROWS, c.cluster_k - 1)
             self.sums = k.shared("sums", "f32", Layout(fours), align_bytes=128)
         self.unit: Work  # that is being written
-        if c.schedule == "streamk":
-            self.leave = self._or_part(self.leave)
         self.full = k.mbarrier("full", 1, c.stages)
         # what goes through registers each warp has read by itself
         self.empty = k.mbarrier("empty", c.readers * c.sharing * (4 if p.by_registers else 1), c.stages)
@@ -218,7 +210,7 @@ class _Writer:
             yield Const(0), Const(0), k.let("row", row), k.let("column", column), ()
             return
         count = k.let("tiles", grid[0] * grid[1])
-        shared, total = c.schedule == "streamk", count if self.all_tiles is None else self.all_tiles
+        total = count if self.all_tiles is None else self.all_tiles
         with each_unit(k, c.schedule, total, self.tile_steps, clusters, mine, first, every) as unit:
             tile: Expr = unit.tile
             batch: tuple[Expr, ...] = ()
@@ -233,12 +225,7 @@ class _Writer:
             if c.cluster_n > 1:
                 column = column * c.cluster_n + k.rank
             self.unit = unit
-            if shared:
-                self.part = Part(None, unit.first, unit.steps)
-            # a unit has steps, but the compiler serializes products where it does not see that it has
-            with k.If(Const(0) < unit.steps) if shared else nullcontext():
-                at = k.let("before", unit.before), k.let("row", row), k.let("column", column)
-                yield unit.nth, *at, batch
+            yield unit.nth, k.let("before", unit.before), k.let("row", row), k.let("column", column), batch
 
     @contextmanager
     def _steps(self, before: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
@@ -314,7 +301,7 @@ class _Writer:
                             k.do(instr.WGMMA_FENCE)
                             self._multiply(me, acc, part, stage, kt)
                         if self.added:
-                            with k.If(kt.eq(0) & self.unit.whole if c.schedule == "streamk" else kt.eq(0)):
+                            with k.If(kt.eq(0)):
                                 self.added.early(corner, batch)
                         if not held:  # this group runs on while the stage before is handed back
                             k.do(instr.WGMMA_WAIT, 1)
@@ -373,29 +360,9 @@ class _Writer:
         ptxas 13 lets the two meet in the branch of a store, and serializes all products (C7519).
         """
         k, c = self.k, self.c
-        in_place = c.through == "tma" and self.p.result.name == "f32" and c.schedule == "persistent"
-        if in_place and c.consumer_m > ROWS:
+        if c.through == "tma" and self.p.result.name == "f32" and c.consumer_m > ROWS:
             with k.Unroll("i", c.consumer_m // ROWS) as i:
                 k.do(instr.hold(c.tile_n // 2, "f32"), acc.reg[i])
-
-    def _or_part(self, whole_tile: Leave) -> Leave:
-        """Wrap `whole_tile` so that a unit of work with a part of a tile writes its sums to its slot."""
-        k, c = self.k, self.c
-        parts = Workspace.declare(k, self.p, (c.tile_m, c.tile_n), writable=True)
-
-        def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
-            with k.If(self.unit.whole):
-                whole_tile(acc, corner)
-            with k.Else():
-                slot = self.unit.slot * c.cluster + k.rank if c.cluster > 1 else self.unit.slot
-                group = Const(0) if c.pingpong else k.thread // 128
-                mine = local_tile(parts.slot(slot), (c.consumer_m, c.tile_n), (group, 0))
-                there = k.get_slice(self.mma, k.thread % 128).partition_C(mine)
-                rows, columns = c.consumer_m // ROWS, c.tile_n // 8
-                with k.Unroll("i", rows) as i, k.Unroll("j", columns) as j, k.Unroll("h", 2) as h:
-                    k.do(instr.STG_WHOLE[8], there.at((0, h, j), i, 0), acc.at((0, h, j), i, 0, values=2))
-
-        return leave
 
     def _joined(self, acc: Fragment, came: Mbarrier, sums: Tensor) -> Fragment:
         """The sums of the columns that the block writes: each block of the cluster sends the others theirs,

@@ -42,7 +42,7 @@ RELU, GELU, SILU = (FUNCTIONS[name] for name in ("relu", "gelu", "silu"))
 BESIDE = (
     Sm90Config(64, 48, 3, pingpong=True), Sm90Config(128, 48, 3, cluster_n=4),
     Sm90Config(64, 64, 3, cluster_m=4, pingpong=True), Sm90Config(192, 32, 2, 3),
-    Sm90Config(64, 48, 3, 1, schedule="streamk"), Sm90Config(320, 32, 2, 1),
+    Sm90Config(320, 32, 2, 1),
 )  # fmt: skip
 """What users may ask for beside the offered tiles, in small tiles."""
 SM90_OF = (*SM90_TILES, *SM90_CROSSED_TILES, *BESIDE)
@@ -193,7 +193,7 @@ def _by_sm90(
 ) -> Drawn:  # fmt: skip
     """By wgmma: one product or a batch, or groups."""
     dtypes, unit = (BYTE_FLOATS, 16) if bytes_each == 1 else (("f16", "bf16"), 8)
-    those = [c for c in SM90_OF if c.cluster_k == 1 and c.schedule == "persistent"] if many else SM90_OF
+    those = [c for c in SM90_OF if c.cluster_k == 1 and not c.crossed] if many else SM90_OF
     tile = those[number % len(those)] if tiles else None
     most = (
         (tile.tile_m * tile.cluster_m + 9, tile.tile_n * tile.cluster_n + 9, 280 // bytes_each)
@@ -239,11 +239,6 @@ KINDS: dict[str, Callable[[random.Random, int], Drawn]] = {
         ("f16", "f16", "bf16", "s8", "f64"), (100, 100, 250),
         lambda rng, p: replace(by_sm80(rng, p), schedule=rng.choice(("persistent", "streamk")), splits=1),
         modes=0,
-    ),
-    "sm90 streamk": _of(
-        ("f16", "bf16"), (150, 90, 300), lambda rng, p: replace(by_sm90(rng, p), schedule="streamk",
-        splits=1),
-        unit=8, modes=0,
     ),
     "sm90 crossed": _of(
         ("f16", "bf16", *BYTE_FLOATS), (150, 150, 400), partial(by_sm90, crossed=True), unit=16
