@@ -208,6 +208,14 @@ def test_stream_k_is_chosen_where_waves_are_bad_and_not_where_they_are_good() ->
     assert all(c.schedule != "streamk" for c in SM80.configs(gemm_problem(4096, 4096, 4096, "f16")))
 
 
+def test_tiles_are_crossed_where_a_problem_leaves_the_choice() -> None:
+    few, factors = gemm_problem(144, 3304, 3840, "bf16"), {"dtype": "e4m3", "arithmetic": "blocks"}
+    assert {c.crossed for c in SM90.configs(few)} == {True, False} and SM90.configs(few)[0].crossed
+    assert not any(c.crossed for c in SM90.configs(gemm_problem(144, 3328, 3840, **factors)))  # type: ignore[arg-type]
+    crossed = [c for c in SM90.configs(replace(few, result=few.accumulator)) if c.crossed]
+    assert crossed and {c.through for c in crossed} == {"shared"}
+
+
 def test_parts_of_k_are_not_offered_to_a_batch() -> None:
     p = gemm_problem(64, 64, 4096)
     several = replace(p, batch=(BatchMode(2, a=1 << 18, b=1 << 18, d=4096),))
