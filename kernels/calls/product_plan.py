@@ -483,8 +483,7 @@ def paddable(product: Product, starts: Mapping[str, int]) -> tuple[str, ...]:
 
 def copied_sets(product: Product, starts: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
     """The sets of operands whose copies may be worth their time: none, those that TMA does not read where
-    they lie, and of elements of TURNED beside them one that does not lie so, or both; of f32 not A alone,
-    whose copy was not faster.
+    they lie, and of elements of TURNED beside them one that does not lie so, or both; of f32 not A alone.
 
     >>> from layoutalg.kernels.calls.arrays import form_of
     >>> f = form_of("cupy", 0, "float32", 4, (64, 64), (4, 256))
@@ -493,16 +492,13 @@ def copied_sets(product: Product, starts: Mapping[str, int]) -> tuple[tuple[str,
     """
     if not product.copy:
         return ((),)
-    odd = paddable(product, starts)
+    odd, wanted, across = paddable(product, starts), TURNED.get(product.element), list[str]()
     found: list[tuple[str, ...]] = [(), odd]
-    if (wanted := TURNED.get(product.element)) is not None:
-        stored = {
-            name: _majors(product.element, product.k, product.sides[name], rows, starts.get(name, 0))
-            for name, rows in (("a", product.m), ("b", product.n))
-        }
-        across = [name for name, order in stored.items() if order is not None and order[0] != wanted]
-        some = [x for x in (across[:1], across[1:], across) if wanted == "k" or "b" in x]
-        found += [tuple(sorted({*odd, *x})) for x in some]
+    for name, rows in (("a", product.m), ("b", product.n)):
+        order = _majors(product.element, product.k, product.sides[name], rows, starts.get(name, 0))
+        across += [name] if wanted and order is not None and order[0] != wanted else []
+    sets = across[:1], across[1:], across
+    found += [tuple(sorted({*odd, *x})) for x in sets if wanted == "k" or "b" in x]
     return tuple(dict.fromkeys(found))
 
 
