@@ -464,7 +464,7 @@ SM90_CROSSED_TILES = (
     *_crossed(256, 96, ALONE), *_crossed(256, 112, ALONE, N4), *_crossed(256, 144, N2),
     *_crossed(256, 160, N2, N4), *_crossed(256, 176, N2), *_crossed(192, 96, ALONE),
     *_crossed(192, 112, ALONE), *_crossed(192, 144, ALONE), *_crossed(192, 160, ALONE),
-    *_crossed(192, 176, ALONE), *_crossed(128, 32, K2), *_crossed(128, 48, K3), *_crossed(128, 80, ALONE),
+    *_crossed(192, 176, ALONE), *_crossed(128, 48, K3), *_crossed(128, 80, ALONE),
     *_crossed(128, 96, ALONE, M4), *_crossed(128, 112, ALONE), *_crossed(128, 176, M2),
     *_crossed(128, 208, ALONE, M2), *_crossed(128, 224, M2), *_crossed(128, 240, M2),
     *_crossed(64, 32, K2, M4), *_crossed(64, 48, ALONE, K3), *_crossed(64, 80, ALONE),

@@ -45,7 +45,7 @@ def test_what_is_drawn_is_the_definition(kind: str, seed: int) -> None:
     assert not disagreement(kind, seed)
 
 
-@pytest.mark.deep(but=("0-sm90 tiles", "32-sm90 tiles", "95-sm90 tiles", "40-group tiles"))
+@pytest.mark.deep(but=("0-sm90 tiles", "32-sm90 tiles", "94-sm90 tiles", "40-group tiles"))
 @pytest.mark.parametrize("kind", ["sm90 tiles", "group tiles"])
 @pytest.mark.parametrize("number", range(len(SM90_OF)))
 def test_every_tile_of_wgmma_is_the_definition(number: int, kind: str) -> None:
