@@ -76,6 +76,10 @@ FACTOR_BYTES = 4
 BY_TMA, BY_K = ("f16", "bf16", "tf32", *BYTE_FLOATS), ("s8", *BYTE_FLOATS)
 """Elements whose rows of whole 16 bytes TMA brings to wgmma; those that are multiplied along k alone."""
 
+TURNED: Mapping[str, Major] = MappingProxyType({"tf32": "k", "f32": "mn"})
+"""The order of copies of elements that are multiplied faster in one: wgmma turns elements of 16 bits alone,
+and threads turn tiles of f32 element by element."""
+
 MOST_STEP = 1 << 36
 """The largest step of a batch that a kernel takes, in elements."""
 
@@ -393,9 +397,8 @@ class Plan(NamedTuple):
 def plan_of(product: Product, starts: Mapping[str, int], padded: Sequence[str] = ()) -> Plan:
     """The plan for arrays whose first elements lie `starts` bytes after multiples of 16, or 0.
 
-    Of a and b those `padded` are copied into rows that start at multiples of PITCH_BYTES, of tf32 into rows
-    along k, since wgmma turns elements of 16 bits alone.  Raises
-    UnsupportedError where an operand has to be copied, and copies are not wanted.
+    Of a and b those `padded` are copied into rows that start at multiples of PITCH_BYTES, in the order of
+    TURNED.  Raises UnsupportedError where an operand has to be copied, and copies are not wanted.
 
     >>> from layoutalg.kernels.calls.arrays import form_of
     >>> f = form_of("numpy", None, "float32", 4, (8, 8), (4, 32))
@@ -427,10 +430,11 @@ def plan_of(product: Product, starts: Mapping[str, int], padded: Sequence[str] =
 
     for name, rows in (("a", product.m), ("b", product.n)):
         stored = _majors(product.element, product.k, sides[name], rows, begin.get(name, 0))
-        if stored is None or (name in padded and (stored[0] == "k" or product.element == "tf32")):
-            sides[name] = copied(name, sides[name], rows, product.k)
-        elif name in padded:
-            sides[name] = copied(name, sides[name].turned, product.k, rows).turned
+        if stored is None or name in padded:
+            if stored is None or TURNED.get(product.element, stored[0]) == "k":
+                sides[name] = copied(name, sides[name], rows, product.k)
+            else:
+                sides[name] = copied(name, sides[name].turned, product.k, rows).turned
     turned = _turned(product, sides["out"], begin.get("out", 0), size)
     if turned and product.arithmetic == BLOCKS:  # A alone has factors of rows
         plain = _leading(product.m, product.n, sides["out"], size, begin.get("out", 0))
@@ -479,7 +483,7 @@ def paddable(product: Product, starts: Mapping[str, int]) -> tuple[str, ...]:
 
 def copied_sets(product: Product, starts: Mapping[str, int]) -> tuple[tuple[str, ...], ...]:
     """The sets of operands whose copies may be worth their time: none, those that TMA does not read where
-    they lie, and of tf32 beside them one that does not lie along k, or both.
+    they lie, and of elements of TURNED beside them one that does not lie so, or both; of f32 not A alone.
 
     >>> from layoutalg.kernels.calls.arrays import form_of
     >>> f = form_of("cupy", 0, "float32", 4, (64, 64), (4, 256))
@@ -488,15 +492,13 @@ def copied_sets(product: Product, starts: Mapping[str, int]) -> tuple[tuple[str,
     """
     if not product.copy:
         return ((),)
-    odd = paddable(product, starts)
+    odd, wanted, across = paddable(product, starts), TURNED.get(product.element), list[str]()
     found: list[tuple[str, ...]] = [(), odd]
-    if product.element == "tf32":
-        stored = {
-            name: _majors("tf32", product.k, product.sides[name], rows, starts.get(name, 0))
-            for name, rows in (("a", product.m), ("b", product.n))
-        }
-        across = [name for name, order in stored.items() if order is not None and order[0] == "mn"]
-        found += [tuple(sorted({*odd, *some})) for some in (across[:1], across[1:], across)]
+    for name, rows in (("a", product.m), ("b", product.n)):
+        order = _majors(product.element, product.k, product.sides[name], rows, starts.get(name, 0))
+        across += [name] if wanted and order is not None and order[0] != wanted else []
+    sets = across[:1], across[1:], across
+    found += [tuple(sorted({*odd, *x})) for x in sets if wanted == "k" or "b" in x]
     return tuple(dict.fromkeys(found))
 
 

@@ -45,11 +45,12 @@ from layoutalg.kernels.gemm.times import (
     SM80_F64_TILES,
     SM80_PROMOTED_TILES,
     SM80_TILES,
+    SM90_CROSSED_TILES,
     SM90_TILES,
     sm90_clock,
     tile_clock,
 )
-from layoutalg.kernels.gemm.validate import check_config, crosses
+from layoutalg.kernels.gemm.validate import check_config, crosses, is_one_way, leaves_crossed
 from layoutalg.kernels.identity import difference, distance, nearest
 from layoutalg.kernels.model import machine_of
 
@@ -211,15 +212,14 @@ def _fit_sm80(p: GemmProblem, c: M, chip: Arch) -> M:
     return fitted
 
 
-@lru_cache(maxsize=16)
-def _leaving(p: GemmProblem) -> tuple[tuple[str, Any], ...]:
+@lru_cache(maxsize=32)
+def _leaving(p: GemmProblem, crossed: bool) -> tuple[tuple[str, Any], ...]:
     """The fields of a configuration that a problem decides, the same for every tile: the k of a step, and how
     results leave the registers."""
     most = 16 // p.result.nbytes
     across = gcd(widest_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"), *((p.ldc, *p.steps("c")) if p.reads_c else ()))
-    crossed = crosses(p)
-    boxed = not (rows % most or p.align_bytes[2] % 16 or crossed)
+    boxed = not (rows % most or p.align_bytes[2] % 16) and (leaves_crossed(p) or not crossed)
     if p.reads_c:
         boxed = boxed and not (p.grouped or p.promoted) and all(p.steps("c"))
     if p.grouped:  # boxes of groups that are shorter than one leave by threads anyway
@@ -260,10 +260,10 @@ SM90: Choice[Sm90Config] = Choice(
     "gemm-sm90",
     SM90_TILES,
     lambda p, chip: sm90_clock(p, machine_of(chip)),
-    lambda p, c, chip: _with(c, _leaving(p)),
+    lambda p, c, chip: _with(c, _leaving(p, c.crossed or crosses(p))),
     ("through", "result_vec", "tile_k", "crossed"),
+    offered=lambda p: SM90_TILES if is_one_way(p) else (*SM90_TILES, *SM90_CROSSED_TILES),
     parted=lambda p, c: replace(c, through="shared", result_vec=gcd(4, p.n), pingpong=False),
-    shared=lambda c: _with(c, (("schedule", "streamk"),)),
 )
 GEMV: Choice[GemvConfig] = Choice(
     "gemv",

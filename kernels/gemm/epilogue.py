@@ -367,8 +367,9 @@ class Output:
         batch: tuple[Expr, ...] = (),
         static: bool = False,
         stores: Mapping[int, instr.Instr] = instr.STG_WHOLE,
+        crossed: bool = False,
     ) -> None:
-        self.k, self.vec, self.n, self.first = k, vec, n, first
+        self.k, self.vec, self.n, self.first, self.crossed = k, vec, n, first, crossed
         self.m: Expr = m  # the row behind the last one that is written
         self.epilogue, self.element, size = p.epilogue, p.result.name, p.result.nbytes
         self.number = number_of(p.accumulator.name)
@@ -463,24 +464,19 @@ class Output:
         """
         k, size = self.k, self.nbytes // self.vec
         lane, warp = k.thread % 32, k.thread // 32 % 4
-        first: Expr
-        end: Expr
-        for step in self.epilogue.steps:
-            if not isinstance(step, AddVector | ScaleVector):
-                continue
+        for step in (x for x in self.epilogue.steps if isinstance(x, AddVector | ScaleVector)):
             wide, pieces = (FACTOR.nbytes, 2) if isinstance(step, ScaleVector) else (size, 1)
-            match step.along:
-                case "n":
-                    count, each, first, end = -(-shape[1] // 64), 2 * wide, corner[1] + lane * 2, self.n
-                case "m":
-                    count, each, first, end = shape[0] // 32, wide, corner[0] + warp * 16 + lane // 4, self.m
-                case _:
-                    count, each, first, end = 1, wide, Const(0), Const(1)
-            pieces, words = pieces if step.along == "n" else 1, max(1, each // 4)
+            along, end = self._along(step), {"n": self.n, "m": self.m, "": Const(1)}[step.along]
+            count, each, first = {
+                "n": (-(-shape[1] // 64), 2 * wide, corner[1] + lane * 2),
+                "m": (shape[0] // 32, wide, corner[0] + warp * 16 + lane // 4),
+                "": (1, wide, Const(0)),
+            }[along]
+            pieces, words = pieces if along == "n" else 1, max(1, each // 4)
             kept, buffer = self._register(f"{step.name}_kept", count * words), self.buffers[step.name]
             k.do(instr.fill(count * words), kept, Const(0))  # where D ends before the tile
             with k.Unroll("v", count) as v:
-                at = first + (v * 64 if step.along == "n" else v // 2 * 64 + v % 2 * 8)
+                at = first + (v * 64 if along == "n" else v // 2 * 64 + v % 2 * 8)
                 for e in range(pieces):
                     place, own = at + e if e else at, words // pieces
                     held = kept.slice(v * words + e * own, count=own)
@@ -506,20 +502,24 @@ class Output:
                         self.k.do(instr.add_scaled(self.vec, self.element), sums, words, *self.scalars[scale])
                 case AddMatrix(name):
                     raise UnsupportedError(f"{name} is added where the place in D is known")
-                case Scale(name) if isinstance(after, AddVector) and after.along == "n":
+                case Scale(name) if isinstance(after, AddVector) and self._along(after) == "n":
                     factor = self.scalars[name]  # in one operation with the sum
-                case AddVector(name, along):
+                case AddVector(name):
                     for eight in range(self.vec // 4):  # of columns: two of them in two rows
                         four = [_pair_of(sums, 4 * eight + 2 * h) for h in range(2)]
-                        if along == "n":
+                        if self._along(step) == "n":
                             self._add_pair(name, four, as_expr(column) + eight, factor)
                         else:
                             self._add_rows(name, four, as_expr(row))
                     factor = one
-                case ScaleVector(name, along):
-                    self._scaled(self._registers[f"{name}_kept"], along, sums, as_expr(row), as_expr(column))
+                case ScaleVector():
+                    self._scaled(step, sums, as_expr(row), as_expr(column))
                 case _:
                     self._step(step, sums, sums, Const(0), Const(0))
+
+    def _along(self, step: AddVector | ScaleVector) -> str:
+        """The mode of tiles along which a vector of D lies: of those that are crossed the other one."""
+        return {"m": "n", "n": "m"}.get(step.along, "") if self.crossed else step.along
 
     def _add_pair(self, name: str, rows: list[RegRef], eight: Expr, factor: tuple[Expr, ...]) -> None:
         """Add the two columns of an 8 that the lane has to scaled rows."""
@@ -536,8 +536,9 @@ class Output:
             k.do(instr.SHUFFLE_LANE, pair.slice(word, count=1), of, eight % 8 * 4 + k.thread % 4)
         return pair
 
-    def _scaled(self, kept: Reg, along: str, sums: RegRef, row: Expr, column: Expr) -> None:
+    def _scaled(self, step: ScaleVector, sums: RegRef, row: Expr, column: Expr) -> None:
         """Multiply accumulators by the factors of their columns, of their rows, or by one."""
+        kept, along = self._registers[f"{step.name}_kept"], self._along(step)
         if not along:
             self.k.do(instr.multiply(self.vec, 1), sums, kept)
             return

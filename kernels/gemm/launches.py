@@ -86,7 +86,7 @@ def launches(
     kernels = [_product(wide, c, arch)]
     if c.splits > 1:
         kernels.append(build_combine(p))
-    if not isinstance(c, GemvConfig | tiles.SimtConfig) and c.schedule == "streamk":
+    if isinstance(c, tiles.Sm80Config) and c.schedule == "streamk":
         kernels.append(build_fixup(p, c))
     return sequence_of(p, c, tuple(kernels), arch)
 
@@ -200,8 +200,7 @@ def sequence_of(
         scalars["all_tiles"] = tiles.cluster_tiles(p, c)
         scalars["blocks"] = blocks = block_count(p, c, arch or DEFAULT_ARCH)
         if c.schedule == "streamk":
-            slots = slot_count(blocks // c.cluster) * c.cluster
-            scratch = slots * c.tile_m * c.tile_n * p.accumulator.nbytes
+            scratch = slot_count(blocks) * c.tile_m * c.tile_n * p.accumulator.nbytes
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 
 
@@ -223,12 +222,12 @@ def _scalars(p: GemmProblem) -> dict[str, int]:
 
 
 def way(config: AnyConfig) -> str:
-    """A configuration in a word: its tile, its clusters, its parts of k, ping-pong, its schedule if another.
+    """A configuration in a word: its tile, its clusters, ping-pong, crossed, its schedule or parts of k.
 
-    >>> from layoutalg.kernels.gemm.tiles import SimtConfig, Sm90Config
+    >>> from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
     >>> way(SimtConfig(128, 256, 8, 16, 8, 4)), way(SimtConfig(64, 64, 16, 8, 4, 4, splits=3))
     ('128x256x8', '64x64x16 by 3')
-    >>> way(Sm90Config(128, 256, 4, schedule="streamk"))
+    >>> way(Sm80Config(128, 256, 64, 2, 4, 4, schedule="streamk"))
     '128x256x64 streamk'
     """
     if isinstance(config, GemvConfig | OwnProgram):
@@ -236,6 +235,7 @@ def way(config: AnyConfig) -> str:
     shape = f"{config.cluster_m}x{config.cluster_n}x{config.cluster_k}"
     tile = f"{config.tile_m}x{config.tile_n}x{config.tile_k}"
     tile += f" in {shape}" * (config.cluster > 1) + " ping-pong" * config.pingpong
+    tile += " crossed" * config.crossed
     if config.schedule != config.usual:
         return f"{tile} {config.schedule}"
     return tile if config.splits == 1 else f"{tile} by {config.splits}"

@@ -68,7 +68,6 @@ from layoutalg.kernels.gemm.tiles import (
     Config,
     Schedule,
     Sm80Config,
-    Sm90Config,
     cluster_tiles,
     tile_count,
 )
@@ -218,6 +217,7 @@ def block_count(p: GemmProblem, c: Config, arch: str | Arch = DEFAULT_ARCH) -> i
     cluster that waits for another to end would double the time.  Those that share a tile have one.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> from layoutalg.kernels.gemm.tiles import Sm90Config
     >>> [block_count(gemm_problem(n, n, n), Sm90Config(128, 256, 4)) for n in (1024, 4096)]
     [32, 132]
     >>> block_count(gemm_problem(4096, 4096, 4096), Sm90Config(128, 256, 4, cluster_n=4))
@@ -345,7 +345,7 @@ class Workspace:
         return local_tile(slots[number, None, None], self.tile, (0, 0))
 
 
-def build_fixup(p: GemmProblem, c: Sm80Config | Sm90Config) -> Kernel:
+def build_fixup(p: GemmProblem, c: Sm80Config) -> Kernel:
     """The kernel that adds the parts of the line's tiles up and finishes D there.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
@@ -360,30 +360,24 @@ def build_fixup(p: GemmProblem, c: Sm80Config | Sm90Config) -> Kernel:
         f"sums[s] = A B over a part of k, of a tile of {tile[0]} x {tile[1]}.",
     ]
     k = KernelBuilder(f"gemm_fixup_{p.result}", THREADS, notes=notes)
-    inward = isinstance(c, Sm80Config)
-    down, across, cluster = c.cluster_m, c.cluster_n, c.cluster
-    wide = tile[0] * down, tile[1] * across
-    m, n, depth = rasterize.declare_extents(k, p, c, (1, vec, 1), inward=inward)
-    blocks = k.param("blocks", MOST_BLOCKS, cluster, cluster) // cluster
+    m, n, depth = rasterize.declare_extents(k, p, c, (1, vec, 1), inward=True)
+    blocks = k.param("blocks", MOST_BLOCKS)
     parts = Workspace.declare(k, p, tile, writable=False)
-    grid = rasterize.tile_grid(m, n, wide)
+    grid = rasterize.tile_grid(m, n, tile)
     tiles, steps = k.let("tiles", grid[0] * grid[1]), k.let("steps", rasterize.k_tiles(depth, c.tile_k))
     left = k.let("left", tiles % blocks)
     share = k.let("share", _share(left * steps, steps, blocks))
     chunks = -(-tile[0] * tile[1] // (vec * THREADS))
-    number = k.block(0, (minus(grid[0] * grid[1] % blocks, 1) + 1) * (chunks * cluster))  # one at least
-    line = k.let("at_line", number // (chunks * cluster))
+    number = k.block(0, (minus(grid[0] * grid[1] % blocks, 1) + 1) * chunks)  # one at least
+    line = k.let("at_line", number // chunks)
     opens = k.let("opens", line * steps // share)  # the block that opens the tile
     count = k.let("count", minus((line * steps + (steps - 1)) // share + 1, opens))
-    corner = rasterize.declare_corner(k, tiles // blocks * blocks + line, grid, wide, c.panel)
-    rank = number // chunks % cluster
-    corner = corner[0] + rank * (tile[0] * (down > 1)), corner[1] + rank * (tile[1] * (across > 1))
-    first = rasterize.inward_corner(k, corner, (m, n), c) if inward else corner
-    output = Output(k, p, vec, m, n, first=corner if c.edges and inward else None)
+    corner = rasterize.declare_corner(k, tiles // blocks * blocks + line, grid, tile, c.panel)
+    first = rasterize.inward_corner(k, corner, (m, n), c)
+    output = Output(k, p, vec, m, n, first=corner if c.edges else None)
     at = k.let("at", number % chunks * THREADS + k.tid)
     row, column = k.let("row", at // (tile[1] // vec)), k.let("column", at % (tile[1] // vec) * vec)
     with k.If((line < left) & (Const(1) < count) & (row < tile[0])):
-        slot = (line + opens) * cluster + rank
-        total = added(k, p, vec, count, lambda s: k.at(parts.sums, slot + s * cluster, row, column))
+        total = added(k, p, vec, count, lambda s: k.at(parts.sums, line + opens + s, row, column))
         output.write(total, (first[0] + row, first[1] + column))
     return k.build()

@@ -40,6 +40,7 @@ SIDES: tuple[Side, Side] = "a", "b"
 Schedule: TypeAlias = Literal["data_parallel", "persistent", "streamk"]
 
 ALL_AT_ONCE: Schedule = "data_parallel"
+IN_TURN: Schedule = "persistent"
 
 SECTOR_BYTES = 32
 """The bytes of a row that a copy of single elements takes at a time: global memory is read in sectors."""
@@ -210,10 +211,10 @@ class Sm90Config:
     elements, through `stages` tiles in shared memory.  `panel` columns of tiles are walked together.
     Results leave `through` "tma", stored by TMA from shared memory in boxes, or "shared", in rows of
     `result_vec` elements that threads write, so that D and C may be stored in any way.  `splits`
-    blocks share a tile, each with a part of k, see parts; by the `schedule` "streamk" all blocks share the
-    last wave's steps of k, see parts.  Blocks come in clusters of `cluster_m` below each other, which load B
-    for each other, or of `cluster_n` beside each other, which load A, or of `cluster_k` that share a tile,
-    each with a part of k: they add their sums up through shared memory, and each writes some of the columns.
+    blocks share a tile, each with a part of k, see parts.  Blocks come in clusters of `cluster_m` below each
+    other, which load B for each other, or of `cluster_n` beside each other, which load A, or of `cluster_k`
+    that share a tile, each with a part of k: they add their sums up through shared memory, and each writes
+    some of the columns.
     With `pingpong` each consumer has tiles of its own, in turn, and writes one while the others multiply.
     If it is `crossed`, tiles are of the transposed product: their rows are columns of D.
 
@@ -233,12 +234,12 @@ class Sm90Config:
     cluster_n: int = 1
     cluster_k: int = 1
     pingpong: bool = False
-    schedule: Literal["persistent", "streamk"] = "persistent"
     tile_k: int = 64
     crossed: bool = False
 
     # what other families choose, and every configuration of this one has
-    min_blocks, edges, static_ld, via, usual = 1, True, False, "tma", "persistent"
+    min_blocks, edges, static_ld, via = 1, True, False, "tma"
+    schedule = usual = IN_TURN
 
     @property
     def threads(self) -> int:
@@ -319,8 +320,7 @@ class Sm90Config:
         shape = f"{self.cluster_m}x{self.cluster_n}x{self.cluster_k}"
         cluster = f", clusters of {shape}" if self.cluster > 1 else ""
         turns = ", ping-pong" if self.pingpong else ""
-        more = _parts(self.splits) + (", streamk" if self.schedule == "streamk" else "")
-        more += ", crossed" if self.crossed else ""
+        more = _parts(self.splits) + (", crossed" if self.crossed else "")
         return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{cluster}{turns}{more}"
 
 

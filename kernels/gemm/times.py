@@ -56,6 +56,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -74,7 +75,7 @@ from layoutalg.kernels.gemm.tiles import (
     operand_tile,
     tile_count,
 )
-from layoutalg.kernels.gemm.validate import crosses, registers, shared_bytes
+from layoutalg.kernels.gemm.validate import registers, shared_bytes
 from layoutalg.kernels.model import ISSUED, Machine, Work, machine_of, p_norm, time_us
 from layoutalg.model import occupancy_of, resident_clusters
 
@@ -205,13 +206,13 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
     (256, 4)
     """
     products, size, result = p.products, p.operand.nbytes, p.result.nbytes
-    m, n = (p.n, p.rows) if crosses(p) else (p.rows, p.n)
     start = min(gcd(lead * size, 64) for lead in (p.lda, p.ldb))
     odd16, odd32 = start == 16, start == 32
-    operands, b, results = (products * x for x in ((m + n) * p.k * size, n * p.k * size, m * n * result))
+    operands, results = products * (p.rows + p.n) * p.k * size, products * p.rows * p.n * result
     steps_of_all, added = -(-p.k * size // STEP_BYTES), results * p.reads_c
 
     def inputs(c: Sm90Config, splits: int) -> tuple[TileTime, Demand]:
+        m, n = (p.n, p.rows) if c.crossed else (p.rows, p.n)
         time, rows, columns = (
             tile_time(c, promoted=p.promoted),
             c.tile_m * c.cluster_m,
@@ -223,11 +224,8 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
         units = -(-m // rows) * -(-n // columns) * splits * products
         steps = -(-steps_of_all // (splits * c.cluster_k))
         clusters, blocks = resident_clusters(machine.sms, c.cluster), units * c.cluster
-        waves, share, sums = -(-units // clusters), 0, splits * p.m * n if splits > 1 else 0
-        if c.schedule == "streamk":
-            waves, share = units // clusters, share_of(units, steps, clusters)
-            sums = part_count(units, steps, clusters) * c.cluster * c.tile_m * c.tile_n
-        in_turn, tiles = waves * steps + share, waves + (share > 0) + (share > 0 and steps % share > 0)
+        tiles, sums = -(-units // clusters), splits * p.m * p.n if splits > 1 else 0
+        in_turn = tiles * steps
         brought = c.tile_k * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
         in32 = 0.0
         if c.through == "tma" and splits == 1:
@@ -241,7 +239,8 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
             # in turns the other consumer multiplies meanwhile, but behind the last tile
             finish = max(each, tiles * each - (in_turn * time.step if c.pingpong else 0))
         return time, Demand(
-            in_turn, tiles, blocks * steps * size * brought, odd16, odd32, operands + added, b * (m > rows),
+            in_turn, tiles, blocks * steps * size * brought, odd16, odd32, operands + added,
+            products * n * p.k * size * (m > rows),
             results, results * in32, sums * p.accumulator.nbytes, sums > 0, finish,
         )  # fmt: skip
 
@@ -436,51 +435,41 @@ def deepest(tile_m: int, tile_n: int, **way: Any) -> Sm90Config | None:
     return next(iter(wide if wide and wide[0].stages >= ENOUGH_STAGES else half), None)
 
 
-def _sm90(tile_m: int, tile_n: int, *ways: Way) -> Iterator[Sm90Config]:
+def _sm90(tile_m: int, tile_n: int, *ways: Way, crossed: bool = False) -> Iterator[Sm90Config]:
     """A tile in several ways."""
     for way in ways:
-        if (found := deepest(tile_m, tile_n, **way)) is not None:
+        if (found := deepest(tile_m, tile_n, crossed=crossed, **way)) is not None:
             yield found
 
 
+_crossed = partial(_sm90, crossed=True)
+
 SM90_TILES = (
-    *_sm90(256, 128, ALONE, N2),
-    *_sm90(256, 144, ALONE, N2),
-    *_sm90(256, 160, ALONE, N2),
-    *_sm90(256, 192, ALONE, M2, N2),
-    *_sm90(192, 96, ALONE, N2),
-    *_sm90(192, 128, ALONE, N2, TURNS),
-    *_sm90(192, 144, ALONE),
-    *_sm90(192, 160, N2, N4),
-    *_sm90(192, 176, ALONE, M2, N2),
-    *_sm90(192, 192, ALONE, M2, N2),
-    *_sm90(128, 48, N4),
-    *_sm90(128, 64, ALONE, N4, K2, K4),
-    *_sm90(128, 80, N4),
-    *_sm90(128, 96, ALONE, N4, K2, K3),
-    *_sm90(128, 112, N4),
-    *_sm90(128, 128, ALONE, N2, N4, K2, K4, TURNS),
-    *_sm90(128, 144, ALONE, N4, TURNS),
-    *_sm90(128, 160, ALONE, N4, TURNS, M2 | TURNS),
-    *_sm90(128, 176, ALONE, N4, TURNS),
-    *_sm90(128, 192, ALONE, N4, TURNS, M2 | TURNS),
-    *_sm90(128, 208, ALONE, M2),
-    *_sm90(128, 224, ALONE, M2, N2),
-    *_sm90(128, 240, ALONE),
-    *_sm90(128, 256, ALONE, M2, N2),
-    *_sm90(64, 48, N4),
-    *_sm90(64, 64, ALONE, M2, N4, K2, K4),
-    *_sm90(64, 80, ALONE, M2, N2),
-    *_sm90(64, 96, ALONE, M2, N4, K2, K3),
-    *_sm90(64, 112, ALONE),
-    *_sm90(64, 128, ALONE, M2, M4, N4, K4),
-    *_sm90(64, 144, ALONE, M2),
-    *_sm90(64, 160, ALONE),
-    *_sm90(64, 192, ALONE, M2),
-    *_sm90(64, 224, ALONE, M4),
-    *_sm90(64, 240, K3),
-    *_sm90(64, 256, ALONE),
-)
-"""The tiles, for operands of 16 bits, the largest first: of 278, in clusters and by ping-pong, that were
-timed on random problems, those that were fastest somewhere, or near it.  tests/kernels/gemm/test_fit compares
-the choice among them with the fastest of all."""
+    *_sm90(256, 128, N2), *_sm90(256, 144, N2), *_sm90(256, 160, ALONE), *_sm90(256, 192, ALONE, M2, N2),
+    *_sm90(192, 80, N4), *_sm90(192, 96, ALONE), *_sm90(192, 128, N2, TURNS), *_sm90(192, 160, N2, N4),
+    *_sm90(192, 176, M2, N2), *_sm90(192, 192, ALONE, N2), *_sm90(128, 64, K4), *_sm90(128, 80, N4),
+    *_sm90(128, 96, ALONE, N4, K2, K3), *_sm90(128, 112, N4), *_sm90(128, 128, ALONE, N2, N4, K2, K4),
+    *_sm90(128, 144, ALONE, N4), *_sm90(128, 160, ALONE, N4, TURNS), *_sm90(128, 176, ALONE, N4, TURNS),
+    *_sm90(128, 192, ALONE, N4, TURNS, M2 | TURNS), *_sm90(128, 208, ALONE), *_sm90(128, 224, ALONE, M2),
+    *_sm90(128, 240, ALONE, M2), *_sm90(128, 256, ALONE, N2), *_sm90(64, 48, N4),
+    *_sm90(64, 64, ALONE, N4, K2, K4), *_sm90(64, 80, ALONE), *_sm90(64, 96, ALONE, M2, N4, K2, K3),
+    *_sm90(64, 112, ALONE), *_sm90(64, 128, ALONE, M4, N4, K4), *_sm90(64, 144, ALONE, N4),
+    *_sm90(64, 160, ALONE), *_sm90(64, 192, ALONE), *_sm90(64, 224, ALONE, M4), *_sm90(64, 256, ALONE),
+)  # fmt: skip
+"""The tiles, for operands of 16 bits, the largest first: of those that were timed on random problems the ones
+that were fastest somewhere, or near it.  tests/kernels/gemm/test_fit compares the choice among them with the
+fastest of all."""
+
+SM90_CROSSED_TILES = (
+    *_crossed(256, 96, ALONE), *_crossed(256, 112, ALONE, N4), *_crossed(256, 144, N2),
+    *_crossed(256, 160, N2, N4), *_crossed(256, 176, N2), *_crossed(192, 96, ALONE),
+    *_crossed(192, 112, ALONE), *_crossed(192, 144, ALONE), *_crossed(192, 160, ALONE),
+    *_crossed(192, 176, ALONE), *_crossed(128, 48, K3), *_crossed(128, 80, ALONE),
+    *_crossed(128, 96, ALONE, M4), *_crossed(128, 112, ALONE), *_crossed(128, 176, M2),
+    *_crossed(128, 208, ALONE, M2), *_crossed(128, 224, M2), *_crossed(128, 240, M2),
+    *_crossed(64, 32, K2, M4), *_crossed(64, 48, ALONE, K3), *_crossed(64, 80, ALONE),
+    *_crossed(64, 96, K2, K3), *_crossed(64, 128, ALONE), *_crossed(64, 160, K2, M4),
+    *_crossed(64, 192, M4), *_crossed(64, 208, ALONE), *_crossed(64, 240, K3),
+)  # fmt: skip
+"""The same of the transposed product: where D has few rows, or B lies along n, whose uncrossed tiles have
+whole 64 columns."""

@@ -17,6 +17,7 @@ from layoutalg.codegen.instr import MMAS
 from layoutalg.codegen.program import PORTABLE_CLUSTER
 from layoutalg.errors import AlignmentError, DivisibilityError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.gemm import gemv
+from layoutalg.kernels.gemm.epilogue import AddVector
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.problem import (
@@ -136,11 +137,6 @@ def check_schedule(p: GemmProblem, c: Config) -> None:
         )
     if p.batch:
         raise UnsupportedError(f"schedule = {c.schedule!r} of a batch: take {usual!r}")
-    if c.cluster_k > 1:
-        raise UnsupportedError(
-            f"cluster_k = {c.cluster_k} with schedule = {c.schedule!r}: either cuts k; take cluster_k = 1 or "
-            f"{usual!r}"
-        )
     if c.schedule == "streamk" and p.accumulator.name == "f16":
         raise UnsupportedError(f"schedule = 'streamk' with f16 sums: wider ones are added up; take {usual!r}")
 
@@ -307,6 +303,27 @@ def crosses(p: GemmProblem) -> bool:
     return p.by_registers and p.b_major == "mn"
 
 
+def is_one_way(p: GemmProblem) -> bool:
+    """Whether a problem says if its tiles are of the transposed product: groups, factors of blocks, and
+    operands that go through registers.
+
+    >>> [is_one_way(gemm_problem(256, 256, 64, x, b_major="mn")) for x in ("tf32", "bf16")]
+    [True, False]
+    """
+    return p.by_registers or p.grouped or bool(p.block_scales)
+
+
+def leaves_crossed(p: GemmProblem) -> bool:
+    """Whether tiles of the transposed product leave by TMA: stmatrix turns 16 bits, and pairs of a bias are
+    read at even places.
+
+    >>> leaves_crossed(gemm_problem(256, 256, 64)), leaves_crossed(gemm_problem(256, 256, 64, bias="m"))
+    (True, False)
+    """
+    along_m = any(isinstance(step, AddVector) and step.along == "m" for step in p.epilogue.steps)
+    return p.result.nbytes == 2 and not along_m
+
+
 def majors(p: GemmProblem, c: Config) -> tuple[Major, Major]:
     """The orders of the operands of which tiles have tile_m and tile_n rows."""
     return (p.b_major, p.a_major) if c.crossed else (p.a_major, p.b_major)
@@ -358,12 +375,15 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
     if c.tile_k * p.operand.nbytes != STEP_BYTES:
         near = STEP_BYTES // p.operand.nbytes
         raise UnsupportedError(f"tile_k = {c.tile_k} of {p.operand}: rows of {STEP_BYTES} bytes are {near}")
-    if c.crossed != crosses(p):
+    if is_one_way(p) and c.crossed != crosses(p):
         raise UnsupportedError(
-            f"crossed = {c.crossed}: A along k times B along n, of tf32, is computed so, and no other product"
+            f"crossed = {c.crossed}: groups and factors of blocks are of rows, and of tf32 an operand along "
+            f"m or n comes first; take crossed = {crosses(p)}"
         )
-    if c.crossed and (c.through == "tma" or c.schedule == "streamk" or p.grouped):
-        raise UnsupportedError("crossed by 'tma', 'streamk' or in groups: take 'shared', 'persistent'")
+    if c.crossed and c.through == "tma" and not leaves_crossed(p):
+        raise UnsupportedError(
+            "crossed by 'tma', of results of 32 bits or with a bias along m: take 'shared'"
+        )
     _multiple("tile_m", c.tile_m, 64 * c.readers, "64 rows of each consumer")
     _clusters(p, c)
     _multiple("tile_n", c.tile_n, 64 if majors(p, c)[1] == "mn" else 16, "columns of wgmma and of boxes")

@@ -344,8 +344,7 @@ def _stored_sectors(p: GemmProblem, boxes: Sequence[int]) -> int:
 def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int]) -> Work:
     """Return the work of a launch of a configuration's first kernel, for any size.
 
-    Raises as `traffic` does, UnsupportedError for batches, and for stream-K, whose parts of tiles are not
-    stored by TMA.
+    Raises as `traffic` does, UnsupportedError for batches and for crossed tiles.
 
     >>> from layoutalg.kernels.registry import find_family
     >>> family = find_family("gemm-sm90")
@@ -355,8 +354,8 @@ def work(p: GemmProblem, c: Sm90Config, kernel: Kernel, params: Mapping[str, int
     >>> found.wgmma, found.read_bytes
     (2097152, 1610612736)
     """
-    if c.schedule == "streamk":
-        raise UnsupportedError("what stream-K stores is not predicted: take schedule = 'persistent'")
+    if c.crossed:
+        raise UnsupportedError("what crossed tiles store is not predicted: take crossed = False")
     if p.batch:
         raise UnsupportedError("what a batch makes of boxes is not predicted: take one product of it")
     clusters = -(-p.m // (c.tile_m * c.cluster_m)), -(-p.n // (c.tile_n * c.cluster_n))

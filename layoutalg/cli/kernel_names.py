@@ -228,7 +228,7 @@ def _scheduled(
 ) -> Any:
     """The configuration that is tried with a schedule, or the best one by it, which building may refuse."""
     if "schedule" not in {f.name for f in fields(best)}:
-        raise UnsupportedError(f"{family.name} has no schedules: gemm-sm80 and gemm-sm90 have some")
+        raise UnsupportedError(f"{family.name} has no schedules: gemm-sm80 has some")
     if best.schedule == schedule:
         return best
     for candidate in family.candidates(problem, arch):

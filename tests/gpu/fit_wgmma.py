@@ -44,7 +44,8 @@ FIRST = (1, 2, 4, 8, 16)
 """Of how many choices the best is compared with the best of all."""
 
 NAMED = re.compile(
-    r"(\d+)x(\d+)x\d+, (\d+) stages(?:, clusters of (\d+)x(\d+)x(\d+))?(, ping-pong)?(?:, (\d+) parts of k)?"
+    r"(\d+)x(\d+)x\d+, (\d+) stages(?:, clusters of (\d+)x(\d+)x(\d+))?(, ping-pong)?"
+    r"(?:, (\d+) parts of k)?(, crossed)?"
 )
 
 FIELDS = (
@@ -67,7 +68,7 @@ class Times(NamedTuple):
 
 
 def config_named(p: GemmProblem, text: str) -> Sm90Config | None:
-    """The configuration that a text names, as a problem has it; None of one by stream-K.
+    """The configuration that a text names, as a problem has it; None of one that there is no longer.
 
     >>> print(config_named(gemm_problem(256, 256, 512, "bf16"), "64x96x64, 10 stages, 3 parts of k"))
     64x96x64, 10 stages, 3 parts of k
@@ -80,7 +81,7 @@ def config_named(p: GemmProblem, text: str) -> Sm90Config | None:
     consumers = 2 if pingpong or tile_m == 256 else tile_m // 64
     plain = Sm90Config(
         tile_m, tile_n, stages, consumers, cluster_m=cluster[0], cluster_n=cluster[1], cluster_k=cluster[2],
-        pingpong=pingpong,
+        pingpong=pingpong, crossed=bool(found[9]),
     )  # fmt: skip
     c = SM90.fitted(p, plain)
     return c if splits == 1 else SM90.parted(p, replace(c, splits=splits))
@@ -91,7 +92,9 @@ def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
     tiles, demands, ns, problem = [], [], [], []
     promoted = any("dtype" in row for row in rows)
     for number, row in enumerate(rows):
-        p = gemm_problem(row["m"], row["n"], row["k"], row.get("dtype", "bf16"))
+        p = gemm_problem(
+            row["m"], row["n"], row["k"], row.get("dtype", "bf16"), b_major=row.get("b_major", "k")
+        )
         inputs, most = laws.sm90_inputs(p, BOARD), near * min(row["choices"].values())
         for text, us in row["choices"].items():
             c = config_named(p, text) if us <= most else None

@@ -59,13 +59,13 @@ CASES: dict[str, tuple[GemmProblem, Sm90Config]] = {
     "ping-pong": (gemm_problem(8, 56, 136, "bf16"), Sm90Config(64, 16, 2, pingpong=True)),
     "cluster below": (gemm_problem(72, 24, 136, "bf16"), replace(ONE, cluster_m=2)),
     "cluster beside": (gemm_problem(72, 24, 136, "bf16"), replace(ONE, cluster_n=2)),
-    "stream-K": (gemm_problem(8, 72, 136, "bf16"), replace(ONE, schedule="streamk")),
     "cluster along k": (gemm_problem(8, 32, 456, "bf16"), replace(ONE, tile_n=32, cluster_k=2)),
     "by registers": (gemm_problem(72, 24, 72, "tf32", a_major="mn"), replace(ONE, tile_k=32, result_vec=4)),
     "crossed": (
         gemm_problem(20, 72, 72, "tf32", b_major="mn"),
         replace(BY_ROWS, tile_k=32, result_vec=4, crossed=True),
     ),
+    "turned boxes": (gemm_problem(24, 72, 136, "bf16", bias=True), replace(ONE, crossed=True)),
     "8-bit floats": (
         gemm_problem(8, 24, 272, "e4m3", b_dtype="e5m2", scale_a="m", scale_b="n"),
         replace(ONE, tile_k=128),
@@ -79,9 +79,9 @@ boxes leave by TMA and by threads, and one buffer holds both kinds in turn."""
 TILE = r".*: consumer: wgmma_m\S+"
 ONE_GROUP = (
     "one consumer|8-bit floats|two boxes|f32 result|along rows|cluster below|cluster beside|cluster along k|"
-    "stream-K|groups|short groups|C of f32|by registers"
+    "groups|short groups|C of f32|by registers|turned boxes"
 )
-PARTS = "parts of k|cluster along k|stream-K"
+PARTS = "parts of k|cluster along k"
 TWO_GROUPS = "two consumers|ping-pong|C in boxes"
 C = "C in boxes|C of f32"
 BY_REGISTERS = "by registers|crossed"
@@ -111,7 +111,6 @@ EQUAL: dict[str, str] = {
     r".*: consumer: named_barrier 2 before named_barrier 1.*": "each group has a barrier of its own",
     rf"({ONE_GROUP}): consumer: named_barrier 1: number 2.*": "nobody else uses it",
     rf"({PARTS}): .*: mbarrier_wait .* without its condition.*": "each part has steps here",
-    r"stream-K: .*: for turn .*: one turn more": "a turn behind the last one has no steps",
     r"cluster along k: .*: mbarrier_arrive_expect_tx came.* before .*": "no phase ends before its bytes",
     r"cluster along k: .*: (no )?mbarrier_arrive empty\[\(trips.*": "no tile comes behind the only one",
     r"cluster along k: .*: (no )?bulk_wait_read 0[^(]*": "nothing was stored from the box before",
@@ -189,7 +188,7 @@ def case(name: str) -> Case:
     args = grouped_arguments(p) | group_words(SIZES[name], c.tile_m) if p.grouped else arguments(p)
     one = launches(p, c)
     if c.cluster_k == 1:
-        blocks = 2 if c.schedule == "streamk" or p.grouped else c.cluster
+        blocks = 2 if p.grouped else c.cluster
         one = replace(one, scalars=(*one.scalars, ("blocks", blocks)))
     later = tuple(map(printed, one.kernels[1:]))
     d = grouped_expected(p, SIZES[name], args) if p.grouped else expected(p, args)

@@ -59,21 +59,23 @@ class Added:
     """The added matrix in a kernel that is being written: its maps and mbarriers, one per place of a box.
 
     `order` are the boxes of a consumer's part of a tile and `ring` gives the place of one in shared memory;
-    by their columns `shapes` are their extents in D, and `places` the numbers of places of a consumer.
+    by their columns `shapes` are their extents in D, and `places` the numbers of places of a consumer; `in_d`
+    makes a place in D of one in the tiles.
     """
 
     def __init__(
         self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, output: Output, extents: tuple[Expr, ...],
         order: Sequence[Box], shapes: Mapping[int, tuple[int, ...]], places: Mapping[int, int],
-        ring: Callable[[Box], Tensor],
+        ring: Callable[[Box], Tensor], in_d: Callable[[Expr, Expr], tuple[Expr, Expr]],
     ) -> None:  # fmt: skip
         (step,) = (step for step in p.epilogue.steps if isinstance(step, AddMatrix))
         self.k, self.order, self.shapes, self.places, self.ring = k, order, shapes, places, ring
+        self.in_d = in_d
         self.wanted = nonzero(output.scalars[step.factor], output.number)
         self.source, self.size = whole(output.buffers[step.name], p.result, extents), p.result.nbytes
         self.maps, self.came = {}, dict[int, Mbarrier]()
         for columns, box in shapes.items():
-            own, swizzle = "" if columns == max(shapes) else str(columns), f"{columns * self.size}B"
+            own, swizzle = "" if columns == max(shapes) else str(columns), f"{box[-1] * self.size}B"
             self.maps[columns] = k.tensor_map(f"add{own}", self.source, box, mode=swizzle)
             self.came[columns] = k.mbarrier(f"added{own}", 1, c.consumers * places[columns])
 
@@ -90,8 +92,8 @@ class Added:
         k, shape = self.k, self.shapes[box.columns]
         here = local_tile(self.source, shape, (0,) * len(shape))
         with k.If(self.wanted):
-            k.expect(self._came(box), shape[-2] * box.columns * self.size)
-            here = here.moved(*lead, corner[0] + box.row, corner[1] + box.column)
+            k.expect(self._came(box), shape[-2] * shape[-1] * self.size)
+            here = here.moved(*lead, *self.in_d(corner[0] + box.row, corner[1] + box.column))
             k.tma_load(self.maps[box.columns], here, self.ring(box), self._came(box))
 
     def wait(self, box: Box, nth: Expr) -> None:

@@ -9,14 +9,13 @@ While one consumer adds, another multiplies.  Factors of blocks, of any strides:
     scale_b[n / 128][k / 128]     one for 128 x 128 elements of B
 
 A step of k of 8-bit floats is a block, and columns of a tile lie in one, so that a thread has one product of
-two factors for each of its rows.  They are loaded before the step is waited for.
+two factors for each of its rows.  They are loaded a step ahead, so that no step waits for memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import TypeAlias
 
 from layoutalg.codegen import instr
@@ -29,7 +28,7 @@ from layoutalg.kernels.gemm.tiles import Sm90Config
 from layoutalg.layout import Layout
 
 Factors: TypeAlias = "Callable[[Expr], list[Fragment]]"
-"""The function that loads the factors of a thread's rows for a step of k."""
+"""The function that gives the factors of a thread's rows for a step of k, step after step."""
 
 
 def promoted(
@@ -65,32 +64,45 @@ class BlockFactors:
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> k = KernelBuilder("nothing", threads=128)
     >>> p, c = gemm_problem(8, 8, 256, "e4m3", arithmetic="blocks"), Sm90Config(128, 64, 2, tile_k=128)
-    >>> len(BlockFactors(k, p, c, k.param("m", 8)).at((Const(0), Const(0)), Const(0))(Const(1)))
+    >>> factors = BlockFactors(k, p, c, k.param("m", 8))
+    >>> len(factors.at((Const(0), Const(0)), Const(0), Const(2))(Const(0)))
     2
     """
 
     def __init__(self, k: KernelBuilder, p: GemmProblem, c: Sm90Config, m: Var) -> None:
-        self.k, self.c, self.m = k, c, m
+        self.k, self.m = k, m
         steps = [k.param(x, d) for x, d in zip(SCALE_STEPS, p.scale_strides, strict=True)]
         self.a, self.b = (
             k.pointer(name, 4, (steps[at], steps[at + 1]), align_bytes=4)
             for name, at in (("scale_a", 0), ("scale_b", 2))
         )
+        rows = range(c.consumer_m // 32)
+        self.of_columns = k.fragment("scale_of_columns", "f32", (1,))
+        self.of_rows, self.joined = (
+            [k.fragment(f"{name}{i}", "f32", (1,)) for i in rows] for name in ("scale_of_row", "scale")
+        )
 
-    def at(self, corner: tuple[Expr, Expr], first: Expr) -> Factors:
-        """Return those of a consumer's sums at a corner in D, for steps of k from the `first` on."""
-        return partial(self._load, corner, first)
+    def at(self, corner: tuple[Expr, Expr], first: Expr, count: Expr) -> Factors:
+        """Start to load those of a consumer's sums at a corner in D for `count` steps of k, from the `first`
+        on."""
+        for own in (self.of_columns, *self.of_rows):
+            self.k.do(instr.fill(1), own.words, Const(0))  # also what rows behind the last have
+        self._load(corner, first)
 
-    def _load(self, corner: tuple[Expr, Expr], first: Expr, step: Expr) -> list[Fragment]:
-        k, c, block = self.k, self.c, first + step
-        of_columns = k.fragment("scale_of_columns", "f32", (1,))
-        k.do(instr.LDG[4], of_columns.words, k.at(self.b, corner[1] // PROMOTED_K, block))
+        def taken(step: Expr) -> list[Fragment]:
+            for own, row in zip(self.joined, self.of_rows, strict=True):
+                self.k.map(row * self.of_columns, into=own)
+            with self.k.If(step + 1 < count):
+                self._load(corner, first + step + 1)
+            return self.joined
+
+        return taken
+
+    def _load(self, corner: tuple[Expr, Expr], block: Expr) -> None:
+        k = self.k
+        k.do(instr.LDG[4], self.of_columns.words, k.at(self.b, corner[1] // PROMOTED_K, block))
         row = corner[0] + k.thread // 32 % 4 * 16 + k.thread % 32 // 4
-        found = []
-        for i in range(c.consumer_m // 32):
-            own, at = k.fragment(f"scale_of_row{i}", "f32", (1,)), row + (i // 2 * BOX_ROWS + i % 2 * 8)
-            k.do(instr.fill(1), own.words, Const(0))
+        for i, own in enumerate(self.of_rows):
+            at = row + (i // 2 * BOX_ROWS + i % 2 * 8)
             with k.If(at < self.m):
                 k.do(instr.LDG[4], own.words, k.at(self.a, at, block))
-            found.append(k.map(own * of_columns, into=own))
-        return found

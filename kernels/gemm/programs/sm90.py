@@ -16,16 +16,20 @@ send each other the sums of the columns that the other one writes.
 
 Rows may be those of groups with a B each (see groups): each tile is of one group.
 
+Tiles may be of the transposed product, B^T A^T: crossed ones are 64 columns of D high and any 16 rows wide,
+so that few rows fill them, and a B along n, which comes in boxes of 64, leaves their width free.
+
 wgmma turns operands of 16 bits alone.  Of tf32 an A that lies along m goes through registers, whose wgmma is
-one of four in flight; where B lies along n instead, tiles are of the transposed product, B^T A^T, and leave
-by columns.  TMA rounds tf32 to the nearest, ties to even.
+one of four in flight; where B lies along n instead, tiles are crossed.  TMA rounds tf32 to the nearest, ties
+to even.
 
 Results leave the registers
 
     "tma"       in boxes of up to 128 bytes by 64 rows through swizzled shared memory, in turn or with room
                 for all, which TMA stores while the next one is packed; D starts, and its rows start and
                 end, at multiples of 16 bytes; of groups, a box that their end cuts is stored by threads;
-                vectors that are added are read under a tile's last wgmma, a matrix by TMA (see added)
+                vectors that are added are read under a tile's last wgmma, a matrix by TMA (see added);
+                crossed tiles are turned by stmatrix
     "shared"    16 rows of a warp at a time, as in sm80: any D and any matrix that is added
 
 Sources: PTX ISA 9.0, 9.7.15.5 (wgmma); CUTLASS, include/cutlass/gemm/kernel/
@@ -36,7 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import atom_layout
@@ -50,9 +54,7 @@ from layoutalg.kernels.gemm.groups import BOX_ROWS as ROWS
 from layoutalg.kernels.gemm.groups import Groups
 from layoutalg.kernels.gemm.parts import (
     MOST_BLOCKS,
-    Part,
     Work,
-    Workspace,
     declare_part,
     declare_share,
     each_unit,
@@ -116,11 +118,7 @@ def _notes(p: GemmProblem, c: Sm90Config) -> list[str]:
         more.append(f"blocks come in clusters of {shape} tiles, and load {shared} for each other;")
     if p.grouped:
         more.append("rows are of groups with a B each, which begin[g] and opens[g] tell apart;")
-    if c.schedule == "streamk":
-        more.append("tiles that fill no whole wave are shared: equal numbers of steps of k for all;")
-        more.append("take as many blocks as run at a time; the kernel that adds up takes the same number;")
-    else:
-        more.append("any number of blocks is right: take as many as run at a time, or as there are tiles;")
+    more.append("any number of blocks is right: take as many as run at a time, or as there are tiles;")
     return [
         "",
         f"{statement(p, parts=c.splits > 1)}.",
@@ -161,8 +159,8 @@ class _Writer:
             self.part = declare_part(k, steps, c.splits)
         self.tile_steps = self.part.tiles
         parted = self.part.which if c.splits > 1 else None
-        self.output = Output(k, p, c.result_vec, self.m, self.n, part=parted)
-        self.mma = tiled_mma(p, c.tile_n)
+        self.output = Output(k, p, c.result_vec, self.m, self.n, part=parted, crossed=c.crossed)
+        self.mma = tiled_mma(p, c.tile_n, crossed=c.crossed)
         self.added: Added | None = None
         self.nth: Expr  # the number of the tile of the consumer
         self.leave = (self._boxes if c.through == "tma" else self._rows)()
@@ -171,8 +169,6 @@ class _Writer:
             fours = (4, 128 * c.consumers, c.written_n // 8, c.consumer_m // ROWS, c.cluster_k - 1)
             self.sums = k.shared("sums", "f32", Layout(fours), align_bytes=128)
         self.unit: Work  # that is being written
-        if c.schedule == "streamk":
-            self.leave = self._or_part(self.leave)
         self.full = k.mbarrier("full", 1, c.stages)
         # what goes through registers each warp has read by itself
         self.empty = k.mbarrier("empty", c.readers * c.sharing * (4 if p.by_registers else 1), c.stages)
@@ -214,7 +210,7 @@ class _Writer:
             yield Const(0), Const(0), k.let("row", row), k.let("column", column), ()
             return
         count = k.let("tiles", grid[0] * grid[1])
-        shared, total = c.schedule == "streamk", count if self.all_tiles is None else self.all_tiles
+        total = count if self.all_tiles is None else self.all_tiles
         with each_unit(k, c.schedule, total, self.tile_steps, clusters, mine, first, every) as unit:
             tile: Expr = unit.tile
             batch: tuple[Expr, ...] = ()
@@ -229,12 +225,7 @@ class _Writer:
             if c.cluster_n > 1:
                 column = column * c.cluster_n + k.rank
             self.unit = unit
-            if shared:
-                self.part = Part(None, unit.first, unit.steps)
-            # a unit has steps, but the compiler serializes products where it does not see that it has
-            with k.If(Const(0) < unit.steps) if shared else nullcontext():
-                at = k.let("before", unit.before), k.let("row", row), k.let("column", column)
-                yield unit.nth, *at, batch
+            yield unit.nth, k.let("before", unit.before), k.let("row", row), k.let("column", column), batch
 
     @contextmanager
     def _steps(self, before: Expr) -> Iterator[tuple[Expr, Expr, Expr]]:
@@ -296,7 +287,9 @@ class _Writer:
                         self._multiply(me, sums, part * (c.consumer_m // ROWS) + i, stage, 0, ROWS)
 
                     sums = me.fragment_C("sums_of_step", (ROWS, c.tile_n))
-                    factors = self.factors.at(corner, self.part.first_tile) if self.factors else None
+                    factors = None
+                    if self.factors:
+                        factors = self.factors.at(corner, self.part.first_tile, self.part.tiles)
                     promoted(k, acc, sums, self._steps(before), self.full, multiply, release, factors)
                 else:
                     self._hold(acc)
@@ -308,7 +301,7 @@ class _Writer:
                             k.do(instr.WGMMA_FENCE)
                             self._multiply(me, acc, part, stage, kt)
                         if self.added:
-                            with k.If(kt.eq(0) & self.unit.whole if c.schedule == "streamk" else kt.eq(0)):
+                            with k.If(kt.eq(0)):
                                 self.added.early(corner, batch)
                         if not held:  # this group runs on while the stage before is handed back
                             k.do(instr.WGMMA_WAIT, 1)
@@ -367,29 +360,9 @@ class _Writer:
         ptxas 13 lets the two meet in the branch of a store, and serializes all products (C7519).
         """
         k, c = self.k, self.c
-        in_place = c.through == "tma" and self.p.result.name == "f32" and c.schedule == "persistent"
-        if in_place and c.consumer_m > ROWS:
+        if c.through == "tma" and self.p.result.name == "f32" and c.consumer_m > ROWS:
             with k.Unroll("i", c.consumer_m // ROWS) as i:
                 k.do(instr.hold(c.tile_n // 2, "f32"), acc.reg[i])
-
-    def _or_part(self, whole_tile: Leave) -> Leave:
-        """Wrap `whole_tile` so that a unit of work with a part of a tile writes its sums to its slot."""
-        k, c = self.k, self.c
-        parts = Workspace.declare(k, self.p, (c.tile_m, c.tile_n), writable=True)
-
-        def leave(acc: Fragment, corner: tuple[Expr, Expr]) -> None:
-            with k.If(self.unit.whole):
-                whole_tile(acc, corner)
-            with k.Else():
-                slot = self.unit.slot * c.cluster + k.rank if c.cluster > 1 else self.unit.slot
-                group = Const(0) if c.pingpong else k.thread // 128
-                mine = local_tile(parts.slot(slot), (c.consumer_m, c.tile_n), (group, 0))
-                there = k.get_slice(self.mma, k.thread % 128).partition_C(mine)
-                rows, columns = c.consumer_m // ROWS, c.tile_n // 8
-                with k.Unroll("i", rows) as i, k.Unroll("j", columns) as j, k.Unroll("h", 2) as h:
-                    k.do(instr.STG_WHOLE[8], there.at((0, h, j), i, 0), acc.at((0, h, j), i, 0, values=2))
-
-        return leave
 
     def _joined(self, acc: Fragment, came: Mbarrier, sums: Tensor) -> Fragment:
         """The sums of the columns that the block writes: each block of the cluster sends the others theirs,
@@ -437,13 +410,14 @@ class _Writer:
         d = whole(self.output.d, p.result, extents)
         # the columns that the widest boxes leave over have narrower ones, each with the swizzle of its width
         places = {columns: buffers if columns == widths[0] else 1 for columns in widths}
-        shapes = {columns: (*(1,) * (len(extents) - 2), ROWS, columns) for columns in places}
+        ones = (1,) * (len(extents) - 2)
+        shapes = {columns: (*ones, *self._in_d(ROWS, columns)) for columns in places}
         kinds = {}  # by width: the map, the places in shared memory
         for columns, box in shapes.items():
-            own = "" if columns == widths[0] else str(columns)
-            save = k.tensor_map(f"save{own}", d, box, mode=f"{columns * size}B")
-            atom = atom_layout(f"Layout_K_SW{columns * size}_Atom", p.result)
-            layout, many = tile_to_shape(atom, (ROWS, columns)), c.consumers * places[columns]
+            own, wide = "" if columns == widths[0] else str(columns), box[-1] * size
+            save = k.tensor_map(f"save{own}", d, box, mode=f"{wide}B")
+            atom = atom_layout(f"Layout_K_SW{wide}_Atom", p.result)
+            layout, many = tile_to_shape(atom, box[-2:]), c.consumers * places[columns]
             kinds[columns] = save, k.shared(f"box{own}", p.result, layout, stages=many)
 
         def ring(box: Box) -> Tensor:
@@ -452,29 +426,35 @@ class _Writer:
 
         order = boxes_of(c.consumer_m, widths, places)
         if p.reads_c:
-            self.added = Added(k, p, c, self.output, extents, order, shapes, places, ring)
+            self.added = Added(k, p, c, self.output, extents, order, shapes, places, ring, self._in_d)
         packed = k.reg("packed", 4)
         taken, per = k.reg("taken", 4) if self.groups else packed, c.result_vec // 4  # eights of a vector
+        load, store = instr.LDMATRIX[4], instr.STMATRIX[4]
+        if c.crossed:
+            load, store = instr.LDMATRIX_TRANS[4], instr.STMATRIX_TRANS[4]
 
         def pack_box(acc: Fragment, box: Box, into: Tensor) -> None:
             warp, lane, i = k.thread // 32 % 4, k.thread % 32, box.row // ROWS
-            pairs = k.get_slice(tiled_mma(p, box.columns), k.thread % 128).partition_C(into)
+            if size == 4:
+                pairs = k.get_slice(tiled_mma(p, box.columns), k.thread % 128).partition_C(into)
             with k.Unroll("j", box.columns // 8 // per) as j:
                 at = box.column // 8 + j * per
                 sums = acc.at((0, 0, at), i, 0, values=c.result_vec)
-                # 16 rows by 16 columns of a warp, of which a lane addresses half a row
+                # 16 rows by 16 columns of a warp, of which a lane addresses half a row, or half a column
                 sixteen = into.at(warp * 16 + lane % 16, j * 16 + lane // 16 * 8)
+                if c.crossed:
+                    sixteen = into.at(j * 16 + lane // 16 * 8 + lane % 8, warp * 16 + lane // 8 % 2 * 8)
 
                 def brought(into: Reg) -> None:
                     if size == 2:
-                        k.do(instr.LDMATRIX[4], into, sixteen)
+                        k.do(load, into, sixteen)
                     for h in range(2 * (size == 4)):
                         k.do(instr.LDS[8], into.slice(2 * h, count=2), pairs.at((0, h, j), 0, 0))
 
                 self.output.finish(sums, 2 * i, at, brought)
                 if size == 2:
                     k.do(instr.convert(c.result_vec, "f32", p.result.name), packed, sums)
-                    k.do(instr.STMATRIX[4], sixteen, packed)
+                    k.do(store, sixteen, packed)
                 else:
                     for h in range(2):
                         k.do(instr.STS[8], pairs.at((0, h, j), 0, 0), acc.at((0, h, at), i, 0, values=2))
@@ -508,7 +488,7 @@ class _Writer:
                 pack_box(acc, box, mine)
                 k.fence_async()  # each thread's own stores, before the barrier: TMA is another proxy
                 self._sync(group)
-                row, column = corner[0] + box.row, corner[1] + box.column
+                row, column = self._in_d(corner[0] + box.row, corner[1] + box.column)
                 with k.If(thread.eq(0)):
                     there = local_tile(d, shapes[box.columns], (0,) * len(extents))
                     there = there.moved(*self.output.lead, row, column)
@@ -520,6 +500,10 @@ class _Writer:
                         part_of(mine, row, column, box.columns)
 
         return leave
+
+    def _in_d(self, row: Any, column: Any) -> tuple[Any, Any]:
+        """Row and column of D, or extents there, of those of a tile."""
+        return (column, row) if self.c.crossed else (row, column)
 
     def _sync(self, group: Expr) -> None:
         """The threads of a consumer meet."""

@@ -48,9 +48,9 @@ def operand_layout(major: Major, element: DType, rows: int) -> AnyLayout:
     return tile_to_shape(atom if major == "k" else tile_to_shape(atom, (deep, deep)), (rows, deep))
 
 
-def tiled_mma(p: GemmProblem, columns: int) -> TiledMMA:
-    """Return the MMA of a wgmma with 64 rows and `columns` columns."""
-    kinds, depth = "".join(p.elements).upper(), 32 // p.operand.nbytes
+def tiled_mma(p: GemmProblem, columns: int, *, crossed: bool = False) -> TiledMMA:
+    """Return the MMA of a wgmma with 64 rows and `columns` columns, whose A is B where it is `crossed`."""
+    kinds, depth = "".join(p.elements[::-1] if crossed else p.elements).upper(), 32 // p.operand.nbytes
     source = "RS" if p.by_registers else "SS"
     return make_tiled_mma(f"SM90_{ROWS}x{columns}x{depth}_F32{kinds}_{source}{'_TN' if depth != 16 else ''}")
 

@@ -109,6 +109,16 @@ def test_copies_of_tf32_lie_along_k() -> None:
     assert majors == [("mn", "mn"), ("k", "mn"), ("mn", "k"), ("k", "k")]
 
 
+def test_copies_of_f32_lie_along_rows() -> None:
+    """B is turned, or both operands; A alone is not, and an operand that lies along rows stays."""
+    a, b = form((32, 64)), form((64, 48), (1, 64))
+    product = find_product(a, b)
+    assert copied_sets(product, {}) == ((), ("b",), ("a", "b"))
+    assert copied_sets(find_product(form((32, 64), (1, 32)), b), {}) == ((), ("b",))
+    majors = [(p.a_major, p.b_major) for p in (plan_of(product, {}, x).p for x in copied_sets(product, {}))]
+    assert majors == [("k", "k"), ("k", "mn"), ("mn", "mn")]
+
+
 def test_modes_of_a_batch_that_step_alike_are_one() -> None:
     dense = plan(form((5, 3, 32, 64)), form((5, 3, 64, 48))).p
     assert dense.batch == (BatchMode(15, 2048, 3072, 0, 1536),)

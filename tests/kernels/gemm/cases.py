@@ -80,8 +80,7 @@ def launched(
         cluster = getattr(c, "cluster", 1)
         scalars["blocks"] = max(1, blocks // cluster) * cluster
         if c.schedule == "streamk":
-            slots = slot_count(scalars["blocks"] // cluster) * cluster
-            scratch = slots * c.tile_m * c.tile_n * p.accumulator.nbytes
+            scratch = slot_count(scalars["blocks"]) * c.tile_m * c.tile_n * p.accumulator.nbytes
     return printed_sequence(replace(one, scalars=tuple(scalars.items()), scratch_bytes=scratch), arch)
 
 

@@ -34,7 +34,7 @@ from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM80, SM90
 from layoutalg.kernels.gemm.epilogue import AddMatrix, AddVector, Epilogue, Map, Scale, ScaleVector
 from layoutalg.kernels.gemm.gemv import MMA_ROWS, MOST_ROWS, GemvConfig, check
 from layoutalg.kernels.gemm.problem import widest_vectors
-from layoutalg.kernels.gemm.times import SM90_TILES
+from layoutalg.kernels.gemm.times import SM90_CROSSED_TILES, SM90_TILES
 from layoutalg.kernels.gemm.validate import check_config
 
 LEAKY = ScalarFunction("leaky", lambda x: maximum(x, 0.125 * x), lambda x, y: 0.0)
@@ -42,10 +42,10 @@ RELU, GELU, SILU = (FUNCTIONS[name] for name in ("relu", "gelu", "silu"))
 BESIDE = (
     Sm90Config(64, 48, 3, pingpong=True), Sm90Config(128, 48, 3, cluster_n=4),
     Sm90Config(64, 64, 3, cluster_m=4, pingpong=True), Sm90Config(192, 32, 2, 3),
-    Sm90Config(64, 48, 3, 1, schedule="streamk"), Sm90Config(320, 32, 2, 1),
+    Sm90Config(320, 32, 2, 1),
 )  # fmt: skip
 """What users may ask for beside the offered tiles, in small tiles."""
-SM90_OF = (*SM90_TILES, *BESIDE)
+SM90_OF = (*SM90_TILES, *SM90_CROSSED_TILES, *BESIDE)
 ARITHMETIC = {"b1": ("and", "xor"), **dict.fromkeys(BYTE_FLOATS, ("", "fast", "blocks"))}
 """What sums are, of types that have a choice."""
 MMA_K = {"f16": (0, 8), "bf16": (0, 8), "f64": (4, 8, 16), "s4": (0, 32), "b1": (0, 128)}
@@ -149,7 +149,7 @@ def by_sm80(rng: random.Random, p: GemmProblem, record: Any = Sm80Config) -> Any
     )  # fmt: skip
 
 
-def by_sm90(rng: random.Random, p: GemmProblem, tile: Any = None) -> Any:
+def by_sm90(rng: random.Random, p: GemmProblem, tile: Any = None, *, crossed: bool = False) -> Any:
     """Any options; results leave in boxes where they can, but for some."""
     if tile is None:
         consumers = rng.choice((1, 1, 2, 2, 3))
@@ -157,8 +157,9 @@ def by_sm90(rng: random.Random, p: GemmProblem, tile: Any = None) -> Any:
         along = rng.choice(("", "", "cluster_m", "cluster_n", "cluster_k"))
         options: dict[str, Any] = {along: rng.choice((2, 2, 3, 4))} if along else {}
         tile = replace(
-            tile, panel=rng.randint(1, 8), pingpong=consumers == 2 and rng.random() < 0.5, **options
-        )
+            tile, panel=rng.randint(1, 8), pingpong=consumers == 2 and rng.random() < 0.5, crossed=crossed,
+            **options,
+        )  # fmt: skip
     c = SM90.fitted(p, tile)
     if c.through == "tma" and rng.random() < 0.2:
         c = replace(c, through="shared", result_vec=1)
@@ -192,7 +193,7 @@ def _by_sm90(
 ) -> Drawn:  # fmt: skip
     """By wgmma: one product or a batch, or groups."""
     dtypes, unit = (BYTE_FLOATS, 16) if bytes_each == 1 else (("f16", "bf16"), 8)
-    those = [c for c in SM90_OF if c.cluster_k == 1 and c.schedule == "persistent"] if many else SM90_OF
+    those = [c for c in SM90_OF if c.cluster_k == 1 and not c.crossed] if many else SM90_OF
     tile = those[number % len(those)] if tiles else None
     most = (
         (tile.tile_m * tile.cluster_m + 9, tile.tile_n * tile.cluster_n + 9, 280 // bytes_each)
@@ -239,10 +240,8 @@ KINDS: dict[str, Callable[[random.Random, int], Drawn]] = {
         lambda rng, p: replace(by_sm80(rng, p), schedule=rng.choice(("persistent", "streamk")), splits=1),
         modes=0,
     ),
-    "sm90 streamk": _of(
-        ("f16", "bf16"), (150, 90, 300), lambda rng, p: replace(by_sm90(rng, p), schedule="streamk",
-        splits=1),
-        unit=8, modes=0,
+    "sm90 crossed": _of(
+        ("f16", "bf16", *BYTE_FLOATS), (150, 150, 400), partial(by_sm90, crossed=True), unit=16
     ),
     "sm90 tf32": _of(("tf32",), (90, 80, 90), by_sm90, unit=8, modes=1),
     "sm90": lambda rng, number: _by_sm90(rng, number, tiles=False, many=False),

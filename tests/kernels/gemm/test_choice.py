@@ -198,17 +198,21 @@ def test_every_tile_of_turing_fits_it_and_is_offered(sums: str) -> None:
     assert len(refused) == (sums == "f32") and all(c.via == "registers" and c.mma_k == 8 for c in some)
 
 
-@each(("choice", "dtype", "size"), [(SM80, "f16", (2560, 2560, 2560)), (SM90, "bf16", (6592, 664, 7848))])
-def test_stream_k_is_chosen_where_waves_are_bad_and_not_where_they_are_good(
-    choice: Any, dtype: str, size: tuple[int, int, int]
-) -> None:
-    timed = [(ns, c) for ns, c, _ in choice.timed(gemm_problem(*size, dtype))]
+def test_stream_k_is_chosen_where_waves_are_bad_and_not_where_they_are_good() -> None:
+    timed = [(ns, c) for ns, c, _ in SM80.timed(gemm_problem(2560, 2560, 2560, "f16"))]
     usual = next(ns for ns, c in timed if c.schedule != "streamk")
     shared = [(ns, c) for ns, c in timed if c.schedule == "streamk"]
     assert timed[0] == shared[0] and all(ns * 1.03 <= usual for ns, _ in shared)
     assert len({c for _, c in shared}) == len(shared)
-    for n in (4096,) if choice is SM80 else (4096, 2304, 3000, 4104):  # tiles of other heights fill the waves
-        assert all(c.schedule != "streamk" for c in choice.configs(gemm_problem(n, n, n, dtype)))
+    assert all(c.schedule != "streamk" for c in SM80.configs(gemm_problem(4096, 4096, 4096, "f16")))
+
+
+def test_tiles_are_crossed_where_a_problem_leaves_the_choice() -> None:
+    few, factors = gemm_problem(144, 3304, 3840, "bf16"), {"dtype": "e4m3", "arithmetic": "blocks"}
+    assert {c.crossed for c in SM90.configs(few)} == {True, False} and SM90.configs(few)[0].crossed
+    assert not any(c.crossed for c in SM90.configs(gemm_problem(144, 3328, 3840, **factors)))  # type: ignore[arg-type]
+    crossed = [c for c in SM90.configs(replace(few, result=few.accumulator)) if c.crossed]
+    assert crossed and {c.through for c in crossed} == {"shared"}
 
 
 def test_parts_of_k_are_not_offered_to_a_batch() -> None:

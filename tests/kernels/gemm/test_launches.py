@@ -33,7 +33,7 @@ from layoutalg.kernels.gemm.launches import (
 )
 from layoutalg.kernels.gemm.programs.sm80 import build
 from layoutalg.kernels.gemm.programs.sm90 import build as build_sm90
-from layoutalg.kernels.gemm.times import SM80_TILES, SM90_TILES
+from layoutalg.kernels.gemm.times import SM80_TILES, SM90_CROSSED_TILES, SM90_TILES
 from layoutalg.kernels.gemm.validate import shared_bytes
 from layoutalg.kernels.sizes import buffer_bytes
 from tests.sweeps import each
@@ -185,11 +185,11 @@ def test_kernels_compile_without_spills() -> None:
     large: list[tuple[Any, Any]] = [(gemm_problem(4096, 4096, 4096, "bf16", result="f32",
     activation="relu"), c)
                                     for c in F32_IN_BOXES]  # fmt: skip
-    for x, tile, choice in ((p, SM80_TILES[0], SM80), (q, SM90_TILES[0], SM90)):
-        fitted: Any = choice.fitted(x, tile)  # type: ignore[arg-type]
-        large += [(x, replace(fitted, schedule=way)) for way in ("persistent", "streamk")]
+    for schedule in ("persistent", "streamk"):
+        large.append((p, replace(SM80.fitted(p, SM80_TILES[0]), schedule=schedule)))
+    large.append((q, SM90.fitted(q, SM90_TILES[0])))
     for x, c in large:
         for kernel in launches(x, c).kernels:
             assert compile_program(kernel).spill_bytes == 0
-    for c in (SM90.fitted(q, tile) for tile in SM90_TILES):
+    for c in (SM90.fitted(q, tile) for tile in (*SM90_TILES, *SM90_CROSSED_TILES)):
         assert build_sm90(q, c).shared_bytes == shared_bytes(q, c)

@@ -296,14 +296,10 @@ def test_a_tile_has_a_step_of_k_for_each_set_of_fragments(dtype: Any, mma_k: int
 
 
 STREAMK = Sm80Config(32, 32, 32, 1, 2, 3, edges=True, schedule="streamk")
-ROWS = Sm90Config(64, 32, 3, 1, schedule="streamk", through="shared")
 SPLIT: Any = "split"
 NEAREST: list[tuple[str, dict[str, Any], Any, dict[str, Any]]] = [
     ("either cuts k", {}, replace(STREAMK, splits=2), {"schedule": "data_parallel"}),
-    ("take splits = 1 or 'persistent'", {}, replace(ROWS, splits=2, result_vec=4),
-    {"schedule": "persistent"}),
     ("of a batch", BATCH, STREAMK, {"schedule": "data_parallel"}),
-    ("take cluster_k = 1", {"m": 256, "dtype": "bf16"}, replace(ROWS, cluster_k=2), {"cluster_k": 1}),
     ("f16 sums", {"accumulator": "f16"}, STREAMK, {"schedule": "data_parallel"}),
     ("'data_parallel' and", {}, replace(STREAMK, schedule=SPLIT), {"schedule": "data_parallel"}),
 ]  # fmt: skip

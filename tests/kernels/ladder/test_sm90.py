@@ -73,10 +73,10 @@ def test_the_simulator_counts_what_is_predicted(name: str) -> None:
     assert found.thread_wavefronts == shared and found.accesses == sequence_traffic(one, {"alpha": 1})[0]
 
 
-def test_stream_k_is_refused() -> None:
-    p, c = gemm_problem(72, 200, 264, "bf16"), replace(SMALL, schedule="streamk")
+def test_crossed_tiles_are_refused() -> None:
+    p, c = gemm_problem(72, 200, 264, "bf16"), replace(SMALL, crossed=True)
     one = launches(p, c)
-    with pytest.raises(UnsupportedError, match="stream-K"):
+    with pytest.raises(UnsupportedError, match="crossed"):
         work(p, c, one.kernels[0], dict(one.scalars))
 
 
