@@ -8,18 +8,14 @@ reduce_plan, reduce_model   the configurations of a reduction, in one pass or tw
 
 from __future__ import annotations
 
-from layoutalg.kernels.rowwise.ways.norm_model import (
-    CLUSTER_US,
-    GRID_TURN_US,
-    MOST_JOINING,
-    WIDEST,
-    WIDTHS,
-    neighbours,
-    slab_us,
-    stream_work,
-    turn_us,
+from layoutalg.kernels.rowwise.ways.norm_model import KEPT_SHARE, MOST_JOINING, neighbours, norm_us, read_again
+from layoutalg.kernels.rowwise.ways.norm_plan import (
+    cannot_hold,
+    form_of,
+    norm_candidates,
+    norm_configs,
+    ways_of,
 )
-from layoutalg.kernels.rowwise.ways.norm_plan import cannot_hold, form_of, norm_candidates, norm_configs
 from layoutalg.kernels.rowwise.ways.reduce_model import plan_us
 from layoutalg.kernels.rowwise.ways.reduce_plan import (
     Pass,
