@@ -22,7 +22,7 @@ memory, in the order of their numbers: equal calls give equal bits.  Sums are f3
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd
 
 from layoutalg.arch import Arch
@@ -190,15 +190,15 @@ def expected_ns(p: GemmProblem, c: GemvConfig, chip: Arch) -> float:
     rounds = -(-p.k // (c.depth * (c.vec * c.lanes if along_k else c.groups)))
     held = 1 if along_k else c.rows * (c.vec + c.depth) + c.depth * wide // 4
     together = max(1, min(THREADS[p.b_major][1], REGISTERS // held) // c.threads)
-    waiting = Work(
-        0,
+    idle = m.sms / min(m.sms, blocks)  # multiprocessors without a block issue nothing
+    work = Work(
+        loads * (wide + m.load_bytes),
+        loads / WARP * (2 + c.vec * (1 + c.rows) + of_a) * idle,
         blocks=-(-blocks // (m.sms * together)),
         block_us=rounds * (m.load_us + m.byte_us * c.depth * c.columns * wide),
         beside_us=join_us,
     )
-    memory = replace(waiting, nbytes=loads * (wide + m.load_bytes))
-    issue = replace(waiting, instructions=loads / WARP * (2 + c.vec * (1 + c.rows) + of_a))
-    return 1e3 * max(time_us(memory, m), time_us(issue, m))
+    return 1e3 * time_us(work, m)
 
 
 def offered(p: GemmProblem) -> Iterator[GemvConfig]:

@@ -74,7 +74,7 @@ from layoutalg.kernels.gemm.tiles import (
     operand_tile,
     tile_count,
 )
-from layoutalg.kernels.gemm.validate import crosses, registers, shared_bytes
+from layoutalg.kernels.gemm.validate import registers, shared_bytes
 from layoutalg.kernels.model import ISSUED, Machine, Work, machine_of, p_norm, time_us
 from layoutalg.model import occupancy_of, resident_clusters
 
@@ -107,8 +107,12 @@ class WgmmaLaw:
     peer: float
     """The time per element of a consumer that goes to another block of such a cluster, and per such block."""
     launch: float
+    part: float
     byte: float
-    """The time of the kernel that adds parts of k up, and of each byte that it reads."""
+    """The time of the kernel that adds parts of k up, of each part, since a thread reads one behind another,
+    and of each byte."""
+    kept: float
+    """The share of L2 up to which parts stay there; memory is written and read for more."""
     l2: float
     odd16: float
     odd32: float
@@ -133,9 +137,9 @@ class TileTime(NamedTuple):
 
 class Demand(NamedTuple):
     """The inputs of the law for a problem: steps of k and tiles that a multiprocessor computes in turn; bytes
-    that TMA brings, whether rows are odd multiples of 16 or 32 bytes, bytes of operands, of B where another
-    row of tiles reads it, of results and of those in runs of 32, and of sums of parts of k, with 1 where
-    there are any; the time of epilogues that nothing hides."""
+    that TMA brings, the share of them in rows at odd multiples of 16 and of 32 bytes, bytes of operands, of B
+    where another row of tiles reads it, of results and of those in runs of 32, and of sums of parts of k;
+    the number of parts, 0 for one; the time of epilogues that nothing hides; bytes of the L2."""
 
     steps: Any
     tiles: Any
@@ -147,8 +151,14 @@ class Demand(NamedTuple):
     results: Any
     in32: Any
     sums: Any
-    summed: Any
+    parts: Any
     finished: Any
+    l2_bytes: Any
+
+    def left(self, kept: float) -> Any:
+        """Bytes of parts of k that a share of the L2 does not hold."""
+        past = self.sums - kept * self.l2_bytes
+        return past * (past > 0)
 
 
 def tile_time(c: Any, law: WgmmaLaw = LAW, *, promoted: Any = False) -> TileTime:
@@ -173,14 +183,15 @@ def tile_time(c: Any, law: WgmmaLaw = LAW, *, promoted: Any = False) -> TileTime
 def law_ns(time: TileTime, x: Demand, law: WgmmaLaw = LAW) -> Any:
     """Nanoseconds of a problem in tiles of such a time.
 
-    >>> round(law_ns(TileTime(500, 1000, 100), Demand(64, 1, *(0,) * 10)))
+    >>> round(law_ns(TileTime(500, 1000, 100), Demand(64, 1, *(0,) * 11)))
     33100
     """
     tensor = x.steps * time.step + x.tiles * time.block + x.finished
     l2 = x.brought * (1 + x.odd16 * (law.odd16 - 1) + x.odd32 * (law.odd32 - 1)) / law.l2
-    results = x.results + law.run32 * x.in32
-    memory = (x.operands + law.again * x.again + results) / law.memory
-    return p_norm(tensor, l2, memory) + time.start + x.summed * law.launch + x.sums * law.byte
+    results, left = x.results + law.run32 * x.in32, x.left(law.kept)
+    memory = (x.operands + law.again * x.again + results + left) / law.memory
+    added = (x.parts > 0) * law.launch + x.parts * law.part + x.sums * law.byte + left / law.memory
+    return p_norm(tensor, l2, memory) + time.start + added
 
 
 def sm90_clock(p: GemmProblem, m: Machine) -> Callable[[Sm90Config, int], float]:
@@ -205,13 +216,13 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
     (256, 4)
     """
     products, size, result = p.products, p.operand.nbytes, p.result.nbytes
-    m, n = (p.n, p.rows) if crosses(p) else (p.rows, p.n)
-    start = min(gcd(lead * size, 64) for lead in (p.lda, p.ldb))
-    odd16, odd32 = start == 16, start == 32
-    operands, b, results = (products * x for x in ((m + n) * p.k * size, n * p.k * size, m * n * result))
+    lead_starts = [gcd(lead * size, 64) for lead in (p.lda, p.ldb)]
+    operands, results = products * (p.rows + p.n) * p.k * size, products * p.rows * p.n * result
     steps_of_all, added = -(-p.k * size // STEP_BYTES), results * p.reads_c
 
     def inputs(c: Sm90Config, splits: int) -> tuple[TileTime, Demand]:
+        m, n = (p.n, p.rows) if c.crossed else (p.rows, p.n)
+        starts = lead_starts[::-1] if c.crossed else lead_starts
         time, rows, columns = (
             tile_time(c, promoted=p.promoted),
             c.tile_m * c.cluster_m,
@@ -228,7 +239,12 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
             waves, share = units // clusters, share_of(units, steps, clusters)
             sums = part_count(units, steps, clusters) * c.cluster * c.tile_m * c.tile_n
         in_turn, tiles = waves * steps + share, waves + (share > 0) + (share > 0 and steps % share > 0)
-        brought = c.tile_k * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m)
+        sides = [c.tile_k * x for x in (c.tile_m / c.cluster_n, c.tile_n / c.cluster_m)]
+        brought = sum(sides)
+        odd16, odd32 = (
+            sum(x for x, start in zip(sides, starts, strict=True) if start == odd) / brought
+            for odd in (16, 32)
+        )
         in32 = 0.0
         if c.through == "tma" and splits == 1:
             in32 = sum(x for x in c.boxes(result) if x * result == 32) / c.written_n
@@ -241,8 +257,10 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
             # in turns the other consumer multiplies meanwhile, but behind the last tile
             finish = max(each, tiles * each - (in_turn * time.step if c.pingpong else 0))
         return time, Demand(
-            in_turn, tiles, blocks * steps * size * brought, odd16, odd32, operands + added, b * (m > rows),
-            results, results * in32, sums * p.accumulator.nbytes, sums > 0, finish,
+            in_turn, tiles, blocks * steps * size * brought, odd16, odd32, operands + added,
+            products * n * p.k * size * (m > rows),
+            results, results * in32, sums * p.accumulator.nbytes,
+            splits if splits > 1 else 2 * (sums > 0), finish, machine.l2_bytes,
         )  # fmt: skip
 
     return inputs
@@ -259,20 +277,22 @@ class TileLaw:
     launch: float
     byte: float
     """The time of the kernel that adds parts of k up, and of each byte of them."""
-    start: float
     reached: float
-    """The time that first loads take longer where L2 is cold, and the share of the memory's rate that tiles
-    reach."""
+    """The share of the memory's rate that tiles reach."""
+    start: float = 0.0
+    """The time that first loads take longer where L2 is cold."""
+    part: float = 0.0
+    """The time of the kernel that adds parts up for each of them."""
     piece: float = 0.0
     """Instructions that a warp could issue while a tile that is turned asks for the few k of a row."""
     double: float = 0.0
     """`multiply` of f64, where it is another."""
     block: float = 0.0
-    """The time of a block beside its steps."""
+    result: float = 0.0
+    """The time of a block beside its steps, and more per element of its tile."""
     step: float = 0.0
     copied: float = 0.0
-    deep: float = 0.0
-    """The time that a step waits, and more for each copy of a warp and for each of its k."""
+    """The time that a step waits, and more for each copy of a warp."""
 
 
 def tile_law(way: str, m: Machine) -> TileLaw:
@@ -305,8 +325,9 @@ def tile_work(
     issued = loads + converted + law.copy * copies + law.piece * pieces
     cycles = c.tile_m * c.tile_n * c.tile_k * size / rate + issued / ISSUED
     issue = cycles / m.cycles_per_us
-    wait = (law.step + law.copied * copies + law.deep * c.tile_k) / 1e3
-    alone = (law.block + c.stages * law.copied * copies) / 1e3  # the stages are filled before the first step
+    wait = (law.step + law.copied * copies) / 1e3
+    # the stages are filled before the first step
+    alone = (law.block + law.result * c.tile_m * c.tile_n + c.stages * law.copied * copies) / 1e3
     finish = (splits == 1) * finish_us(p, c.tile_m * c.tile_n, m)
     tiles, steps = tile_count(p, c), -(-p.k // c.tile_k)
     if c.schedule == "streamk":
@@ -314,16 +335,17 @@ def tile_work(
         waves, share = tiles // blocks, share_of(tiles, steps, blocks)
         ends = waves + (share > 0) + (share > 0 and steps % share > 0)
         in_turn, turns, together = waves * steps + share, 1.0, c.min_blocks
-        sums = part_count(tiles, steps, blocks) * c.tile_m * c.tile_n
+        parts, sums = 2, part_count(tiles, steps, blocks) * c.tile_m * c.tile_n
     else:
         each, most = -(-tiles * splits // m.sms), resident(p, c, chip)
         in_turn, ends, turns, together = -(-steps // splits), 1, max(1.0, each / most), min(each, most)
-        sums = splits * p.m * p.n if splits > 1 else 0
+        parts, sums = (splits, splits * p.m * p.n) if splits > 1 else (0, 0)
+    adding = (sums > 0) * law.launch + parts * law.part + sums * p.accumulator.nbytes * law.byte
     return Work(
         moved_bytes(p) / law.reached,
         blocks=turns,
         block_us=in_turn * (together * issue + wait) + ends * (together * finish + alone),
-        beside_us=(law.start + (sums > 0) * law.launch + sums * p.accumulator.nbytes * law.byte) / 1e3,
+        beside_us=(law.start + adding) / 1e3,
     )
 
 

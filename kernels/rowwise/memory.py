@@ -25,6 +25,7 @@ from layoutalg.kernels.model import stated_machine
 from layoutalg.kernels.rowwise.programs import NormLaunches
 from layoutalg.kernels.rowwise.ways import KEPT_SHARE, ReducePlan, form_of, read_again, walk_of
 
+
 def norm_traffic(launches: NormLaunches, arch: str | Arch = DEFAULT_ARCH) -> Traffic:
     """Bytes of memory that all launches of a norm read and write; see the module's text.
 

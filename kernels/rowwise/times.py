@@ -1,8 +1,8 @@
 """The microseconds that the model gives what row families launch, of whichever way a configuration works.
 
-    reductions      the passes of a plan, see `reduce_model`
-    cross entropy   the losses, and the launches that add them up
-    norms           their ways, see `norm_model`
+reductions      the passes of a plan, see `reduce_model`
+cross entropy   the losses, and the launches that add them up
+norms           their ways, see `norm_model`
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ python -m tests.gpu.tune_products SEED OUT.json [COUNT] [SECONDSs]     draw, com
 
 A product is of a class of DRAWS in turn.  Of each family that may compute it the NEAREST ways by the law of
 its time are timed, and OTHERS that are drawn of those that fit.  They run in turn, in an order drawn anew for
-each round; two rounds of all find those within LATE of the fastest, which run in further rounds.  Each result
-is compared with cuBLAS once.  Kernels take extents and strides when they are launched, so that one compile
-serves many products.  tests.gpu.fit_products fits the laws to what this writes, and judges them.
+each round; two rounds of all find those within LATE of the fastest, which run in further rounds.  `again` has
+the times of others of these rounds: of medians that are near each other the least is less than any way takes.
+Each result is compared with cuBLAS once.  Kernels take extents and strides when they are launched, so that
+one compile serves many products.  tests.gpu.fit_products fits the laws to what this writes, and judges them.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from layoutalg.kernels.gemm.choice import CHOICES, GEMV, SIMT, SM80, SM90, Choic
 from layoutalg.kernels.gemm.gemv import MMA_ROWS
 from layoutalg.kernels.gemm.launches import called_class, called_launches, sequence_of, way
 from tests.gpu.gemm_launch import Product, launcher
-from tests.gpu.timing import Run, Turns, free, one_stream, seconds_of, write
+from tests.gpu.timing import CALL_CYCLES, Run, Turns, free, one_stream, seconds_of, write
 
 COUNT, SECONDS = 250, 110.0
 NEAREST, OTHERS, LATE, ROUNDS = 24, 6, 1.25, 4
-"""Ways of a family that are timed, by its law and drawn; what goes on, by the fastest's; how often."""
+"""Ways of a family that are timed, by its law and drawn; what goes on, by the fastest's; how often, and how
+often once more."""
 
 LONG_US = 2000.0
 """What takes longer is timed once."""
@@ -61,11 +63,10 @@ def _short(rng: random.Random) -> Row:
 
 
 def _few(rng: random.Random) -> Row:
-    return {
-        "m": rng.choice((1, 2, 4, 8, 16, 24, 32, 64)),
-        "n": _log(rng, 512, 16384),
-        "k": _log(rng, 512, 16384),
-    }
+    line = rng.choice((1, 8, 8, 8))
+    n, k = (_log(rng, 512, 16384, line) for _ in range(2))
+    rows = rng.choice((1, 1, 2, 3, 4, 6, 8, 8, 12, 16, 24, 48))
+    return {"m": rows, "n": n, "k": k, "dtype": rng.choice(("bf16", "bf16", "f32"))}
 
 
 def _odd(rng: random.Random) -> Row:
@@ -79,7 +80,7 @@ def _single(rng: random.Random) -> Row:
 DRAWS: Mapping[str, Callable[[random.Random], Row]] = {
     "waves": _waves, "any": _any, "short": _short, "single": _single, "few": _few, "odd": _odd,
 }  # fmt: skip
-TURN = ("waves", "any", "single", "short", "waves", "few", "any", "single", "waves", "short", "odd")
+TURN = ("waves", "any", "single", "short", "waves", "few", "any", "few", "waves", "short", "odd")
 """The classes of products, and those of eleven that follow each other."""
 
 MOST_OPERATIONS = 3e11
@@ -162,8 +163,13 @@ def measured(p: GemmProblem, ways: Iterable[tuple[Any, CompiledSequence]], turns
     near = {name: run for name, run in runs.items() if least[name] <= LATE * best or name == "cublas"}
     for name, found in turns.times(near).items():
         times[name] += found
-    us = {name: float(f"{median(found):.4g}") for name, found in times.items()}
-    return {"cublas_us": us.pop("cublas"), "choices": us} | ({"wrong": wrong} if wrong else {})
+    us, again = (
+        {name: float(f"{median(found):.4g}") for name, found in own.items()}
+        for own in (times, turns.times(near))
+    )
+    del again["cublas"]
+    row = {"cublas_us": us.pop("cublas"), "choices": us, "again": again}
+    return row | ({"wrong": wrong} if wrong else {})
 
 
 def main(args: Sequence[str]) -> int:
@@ -180,7 +186,7 @@ def main(args: Sequence[str]) -> int:
     print(f"{len(codes)} kernels, {time.perf_counter() - began:.0f} s", flush=True)
     found = list[dict[str, Any]]()
     with one_stream():
-        turns = Turns(ROUNDS, seed, once_us=LONG_US)
+        turns = Turns(ROUNDS, seed, CALL_CYCLES, LONG_US)
         for row, own in zip(rows, ways, strict=True):
             if time.perf_counter() - began > enough:
                 break

@@ -8,7 +8,13 @@ reduce_plan, reduce_model   the configurations of a reduction, in one pass or tw
 
 from __future__ import annotations
 
-from layoutalg.kernels.rowwise.ways.norm_model import KEPT_SHARE, MOST_JOINING, neighbours, norm_us, read_again
+from layoutalg.kernels.rowwise.ways.norm_model import (
+    KEPT_SHARE,
+    MOST_JOINING,
+    neighbours,
+    norm_us,
+    read_again,
+)
 from layoutalg.kernels.rowwise.ways.norm_plan import (
     cannot_hold,
     form_of,

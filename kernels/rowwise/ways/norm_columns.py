@@ -20,7 +20,6 @@ from layoutalg.kernels.rowwise.walk import (
     WORD_BYTES,
     Walk,
     power_above,
-    row_ends,
 )
 from layoutalg.kernels.rowwise.ways.norm_model import copy_us, held_columns, held_us, slabs
 from layoutalg.kernels.rowwise.ways.schedule import NormConfig, Ways

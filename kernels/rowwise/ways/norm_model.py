@@ -83,11 +83,11 @@ from layoutalg.kernels.rowwise.packed import NORM, PackedWalk, packed_us
 from layoutalg.kernels.rowwise.tensors import Form
 from layoutalg.kernels.rowwise.walk import (
     LINE_BYTES,
+    SECTOR_BYTES,
     VECTOR_BYTES,
     WARP,
     WORD_BYTES,
     Walk,
-    touched_share,
 )
 from layoutalg.kernels.rowwise.ways.schedule import (
     RESIDENT_THREADS,
@@ -428,6 +428,17 @@ def turn_us(cluster: int, rounds: int, nbytes: int) -> float:
     return PEER_US * cluster + STEP_US * rounds + BYTE_US * nbytes
 
 
+def torn(x: Ways) -> float:
+    """Bytes of the sectors of runs per byte of these: none is torn where others touch it."""
+    lead, size = x.form.lead, x.element.nbytes
+    run = (lead.extent if abs(lead.src) == 1 else 1) * size
+    near = min((abs(m.src) * size for m in x.form.modes[1:] if m.src), default=run)
+    if abs(lead.src) != 1:
+        near = min(near, abs(lead.src) * size)
+    touched = run + SECTOR_BYTES if x.apart else -(-run // SECTOR_BYTES) * SECTOR_BYTES
+    return max(1.0, min(near, touched) / run)
+
+
 def kept_us(x: Ways, c: NormConfig, walk: Walk) -> float:
     """Microseconds that the model gives rows that blocks or clusters keep; infinite where no cluster is
     resident."""
@@ -446,7 +457,7 @@ def kept_us(x: Ways, c: NormConfig, walk: Walk) -> float:
     turn = turn_us(c.cluster, rounds, rounds * c.threads * x.vector_bytes * len(x.p.read))
     return time_us(
         Work(
-            x.p.moved_bytes * max(1.0, touched_share(walk)),
+            x.p.moved_bytes * torn(x),
             blocks=walk.tiles,
             at_once=clusters,
             block_us=turn + (x.machine.load_us if held else 0.0),
@@ -468,9 +479,9 @@ LONE_THREADS, SEVERAL_THREADS = 1024, 512
 
 
 KEPT_SHARE, FOUND_SHARE = 0.4, 16 / 60
-"""The most bytes that are found in L2 again, as a share of it; the share of L2 whose bytes of the first launch
-a second one, which goes backwards, finds: 8 to 22 of 60 MB were counted on an H200 for long rows.  Fitted to
-cases of a published seed, judged on those of another."""
+"""The most bytes that are found in L2 again, as a share of it; the share of L2 whose bytes of the first
+launch a second one, which goes backwards, finds: 8 to 22 of 60 MB were counted on an H200 for long rows.
+Fitted to cases of a published seed, judged on those of another."""
 
 
 def read_again(p: NormProblem, c: NormConfig, walk: Walk, m: Machine) -> int:
@@ -518,7 +529,7 @@ def grid_us(rows: int, row_bytes: int, at_once: int, ring: int, m: Machine) -> f
 def twice_us(x: Ways, c: NormConfig, walk: Walk) -> float:
     """Microseconds of rows, or of slabs of columns, that are read twice."""
     width, rounds = c.rows_per_block * x.vector_bytes, Schedule(walk, c).rounds
-    nbytes = (x.p.moved_bytes + read_again(x.p, c, walk, x.machine)) * max(1.0, touched_share(walk))
+    nbytes = (x.p.moved_bytes + read_again(x.p, c, walk, x.machine)) * torn(x)
     if not walk.rows:
         nbytes *= WIDEST / WIDTHS.get(width, WIDEST if width > max(WIDTHS) else min(WIDTHS.values()))
     shared = c.staged * c.threads * x.vector_bytes

@@ -68,7 +68,6 @@ from layoutalg.kernels.rowwise.ways.schedule import (
     Ways,
     walk_of,
 )
-from layoutalg.model import occupancy_of
 
 FEW_WORDS, HELD_WORDS = 16, 32
 """The preferred and the largest number of registers of a thread that hold elements."""
@@ -331,8 +330,7 @@ def _together(x: Ways) -> Iterator[tuple[float, NormConfig]]:
 def _resident(x: Ways) -> Iterator[tuple[float, NormConfig]]:
     """Long rows of which resident blocks read parts, and keep what they read last, each with its time by the
     model."""
-    rows, row_bytes = x.form.outputs, x.form.count * x.element.nbytes
-    steps = x.walk(NormConfig(x.vec, 1, 32, "global")).steps
+    rows, steps = x.form.outputs, x.walk(NormConfig(x.vec, 1, 32, "global")).steps
     if not x.room or not x.chip.board or x.chip.compute_capability < (9, 0):
         return
     threads = LONE_THREADS if rows == 1 else SEVERAL_THREADS
