@@ -9,19 +9,18 @@ reduce_plan, reduce_model   the configurations of a reduction, in one pass or tw
 from __future__ import annotations
 
 from layoutalg.kernels.rowwise.ways.norm_model import (
-    KEPT_SHARE,
+    CLUSTER_US,
+    GRID_TURN_US,
     MOST_JOINING,
+    SPLIT_US,
+    WIDEST,
+    WIDTHS,
     neighbours,
-    norm_us,
-    read_again,
+    slab_us,
+    stream_work,
+    turn_us,
 )
-from layoutalg.kernels.rowwise.ways.norm_plan import (
-    cannot_hold,
-    form_of,
-    norm_candidates,
-    norm_configs,
-    ways_of,
-)
+from layoutalg.kernels.rowwise.ways.norm_plan import cannot_hold, form_of, norm_candidates, norm_configs
 from layoutalg.kernels.rowwise.ways.reduce_model import plan_us
 from layoutalg.kernels.rowwise.ways.reduce_plan import (
     Pass,

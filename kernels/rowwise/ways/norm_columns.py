@@ -20,6 +20,7 @@ from layoutalg.kernels.rowwise.walk import (
     WORD_BYTES,
     Walk,
     power_above,
+    row_ends,
 )
 from layoutalg.kernels.rowwise.ways.norm_model import copy_us, held_columns, held_us, slabs
 from layoutalg.kernels.rowwise.ways.schedule import NormConfig, Ways
@@ -80,6 +81,11 @@ class ColumnWays(Ways):
         """The walk of tiles with so many threads side by side."""
         return self.walk(NormConfig(self.vec, side, 1, "global"))
 
+    @cached_property
+    def apart(self) -> bool:
+        """True where rows do not start at sectors."""
+        return any(v * self.element.nbytes % SECTOR_BYTES for v in row_ends(self.form))
+
     def tiles(self, side: int) -> int:
         """Slabs with so many threads side by side."""
         return self.slab(side).tiles
@@ -105,7 +111,7 @@ def columns(x: ColumnWays) -> Iterator[NormConfig]:
         ways += [(copy / share, c) for share, c in by_clusters if c.rows_per_block <= x.across]
     if not long and (c := x.held(x.lanes(SECTOR_BYTES))).threads < MOST_THREADS:
         ways.append((inf, c))
-    narrow = x.element.nbytes < WORD_BYTES and x.p.formula != "rms_norm"
+    narrow = x.element.nbytes < WORD_BYTES and x.formula != "rms_norm"
     twice = copy / (NARROW_TWICE_SHARE if narrow else TWICE_SHARE) if long else inf
     ways += [(twice, c) for c in _columns_twice(x)]
     yield from (c for _, c in sorted(ways, key=_us))
@@ -120,7 +126,7 @@ def _held(x: ColumnWays) -> Iterator[tuple[float, NormConfig]]:
     across = x.form.outputs // x.vec
     for c in held_columns(x.form.count, across, x.vec, x.vector_bytes):
         if c.hold == "registers" or x.room:
-            us = held_us(x, c)
+            us = held_us(x, c, across, apart=x.apart)
             if us < inf:
                 yield us, c
 

@@ -78,25 +78,9 @@ from layoutalg.dtype import DType
 from layoutalg.errors import ResourceError
 from layoutalg.kernels.model import Machine, Work, time_us
 from layoutalg.kernels.rowwise.forms import Stream, rows_of, with_fold
-from layoutalg.kernels.rowwise.norms import NormProblem
-from layoutalg.kernels.rowwise.packed import NORM, PackedWalk, packed_us
 from layoutalg.kernels.rowwise.tensors import Form
-from layoutalg.kernels.rowwise.walk import (
-    LINE_BYTES,
-    SECTOR_BYTES,
-    VECTOR_BYTES,
-    WARP,
-    WORD_BYTES,
-    Walk,
-)
-from layoutalg.kernels.rowwise.ways.schedule import (
-    RESIDENT_THREADS,
-    Hold,
-    NormConfig,
-    Schedule,
-    Ways,
-    stream_with,
-)
+from layoutalg.kernels.rowwise.walk import LINE_BYTES, VECTOR_BYTES, WARP, WORD_BYTES
+from layoutalg.kernels.rowwise.ways.schedule import Hold, NormConfig, Ways
 from layoutalg.model import occupancy_of, resident_clusters
 
 SIDE_BYTES = 64
@@ -162,10 +146,13 @@ def copy_us(nbytes: float, m: Machine) -> float:
     return time_us(Work(2 * nbytes / WIDEST), m)
 
 
-def held_us(x: Ways, c: NormConfig) -> float:
-    """Microseconds that the model gives slabs of the form's rows; infinite where none fits."""
+def held_us(x: Ways, c: NormConfig, across: int, *, apart: bool) -> float:
+    """Microseconds that the model gives slabs of the form's rows, `across` vectors in all; infinite where
+    none fits.
+
+    `apart`: rows do not start at sectors.
+    """
     rows, vector_bytes, vec, side = x.form.count, x.vector_bytes, c.vec, c.rows_per_block
-    across, apart = x.form.outputs // vec, x.apart
     rounds, slabs, width = -(-rows // c.threads_per_row), ceil(across / side), side * vector_bytes
     shared, by_one = c.hold == "shared", c.resident > 0
     # parts of a block whose threads have one statistic before they exchange through shared memory
@@ -179,7 +166,7 @@ def held_us(x: Ways, c: NormConfig) -> float:
         return inf
     torn = TORN_LINES * LINE_BYTES / width if apart and vector_bytes < VECTOR_BYTES else 0.0
     warps = -(-c.threads // WARP) * rounds * max(slabs, x.machine.sms)  # idle multiprocessors issue nothing
-    nbytes = x.p.moved_bytes / WIDTHS.get(width, WIDEST)
+    nbytes = 2 * rows * across * vector_bytes / WIDTHS.get(width, WIDEST)
     element = ELEMENT + CONVERTED * (vector_bytes < WORD_BYTES * vec)
     joined = parts * vec * (side / WARP if by_one else 1)
     alone = ALONE.get(each, 1.0)
@@ -299,12 +286,11 @@ def slabs(
                 yield share, NormConfig(vec, lanes, each, "shared", cluster=cluster, **parts)
 
 
-def slab_us(x: Ways, c: NormConfig) -> float:
-    """Microseconds of one of them."""
-    across = ceil(x.form.outputs / c.vec)
-    found = slabs(x.form.count, across, c.vec, x.vector_bytes, x.machine.sms, c.cluster)
+def slab_us(c: NormConfig, form: Form, vector_bytes: int, nbytes: float, m: Machine) -> float:
+    """Microseconds of one of them, of a norm that moves so many bytes."""
+    found = slabs(form.count, ceil(form.outputs / c.vec), c.vec, vector_bytes, m.sms, c.cluster)
     share = next((share for share, known in found if known == c), WIDEST)
-    return copy_us(x.p.moved_bytes / 2 / share, x.machine)
+    return copy_us(nbytes / 2 / share, m)
 
 
 def _of_waves(waves: float) -> float:
@@ -406,14 +392,11 @@ def _filled(blocks: int, threads: int, sms: int) -> float:
     return fill * sqrt(last) / (1 + 0.5 * (uneven - 1))
 
 
-def kept_registers(words: int, *, narrow: bool) -> int:
-    """Registers of a thread that holds so many words, `narrow` ones of two elements each: NVRTC takes so many
-    or fewer in 90 % of 1631 kernels of 128 and 256 threads, and in 82 % of 653 of 512.
-
-    >>> [kept_registers(words, narrow=narrow) for narrow in (False, True) for words in (0, 16, 32)]
-    [40, 64, 88, 64, 80, 128]
-    """
-    return max(64, 32 + 3 * words) if narrow else 40 + 3 * words // 2
+KEPT_REGISTERS: Mapping[tuple[bool, int], int] = MappingProxyType(
+    {(False, 0): 40, (False, 16): 64, (False, 32): 88, (True, 0): 64, (True, 16): 80, (True, 32): 128}
+)
+"""Registers of a thread, by whether elements have two bytes and by the words that it holds: NVRTC takes so
+many or fewer in 90 % of 1631 kernels of 128 and 256 threads, and in 82 % of 653 of 512."""
 
 
 CLUSTER_US = 1.5
@@ -428,42 +411,18 @@ def turn_us(cluster: int, rounds: int, nbytes: int) -> float:
     return PEER_US * cluster + STEP_US * rounds + BYTE_US * nbytes
 
 
-def torn(x: Ways) -> float:
-    """Bytes of the sectors of runs per byte of these: none is torn where others touch it."""
-    lead, size = x.form.lead, x.element.nbytes
-    run = (lead.extent if abs(lead.src) == 1 else 1) * size
-    near = min((abs(m.src) * size for m in x.form.modes[1:] if m.src), default=run)
-    if abs(lead.src) != 1:
-        near = min(near, abs(lead.src) * size)
-    touched = run + SECTOR_BYTES if x.apart else -(-run // SECTOR_BYTES) * SECTOR_BYTES
-    return max(1.0, min(near, touched) / run)
+def kept_us(x: Ways, c: NormConfig, rounds: int, each: int) -> float:
+    """Microseconds that the model gives rows of which a thread has so many rounds.
 
-
-def kept_us(x: Ways, c: NormConfig, walk: Walk) -> float:
-    """Microseconds that the model gives rows that blocks or clusters keep; infinite where no cluster is
-    resident."""
-    schedule, narrow = Schedule(walk, c), x.element.nbytes < WORD_BYTES
-    held, rounds = (schedule.rounds - schedule.staged) * x.words, schedule.rounds
-    try:
-        each = _neighbours(
-            x.chip.name, c.threads, min(kept_registers(held, narrow=narrow), REGISTERS // c.threads, 255),
-            schedule.staged * c.threads * x.vector_bytes + c.threads * c.cluster,
-        )  # fmt: skip
-    except ResourceError:
-        return inf
-    clusters = resident_clusters(x.machine.sms, c.cluster, each)
+    `each` blocks are on a multiprocessor; infinite where no cluster is resident.
+    """
+    rows, clusters = x.form.outputs, resident_clusters(x.machine.sms, c.cluster, each)
     if not clusters:
         return inf
-    turn = turn_us(c.cluster, rounds, rounds * c.threads * x.vector_bytes * len(x.p.read))
+    turn = turn_us(c.cluster, rounds, rounds * c.threads * x.vector_bytes)
+    nbytes = 2 * rows * x.form.count * x.element.nbytes
     return time_us(
-        Work(
-            x.p.moved_bytes * torn(x),
-            blocks=walk.tiles,
-            at_once=clusters,
-            block_us=turn + (x.machine.load_us if held else 0.0),
-            beside_us=CLUSTER_US * (c.cluster > 1),
-        ),
-        x.machine,
+        Work(nbytes, blocks=rows, at_once=clusters, block_us=turn, beside_us=CLUSTER_US), x.machine
     )
 
 
@@ -471,30 +430,16 @@ SPLIT_US = 4.7
 """Microseconds beside of two kernels, of which the second waits for the first."""
 
 
+def split_us(rows: int, row_bytes: int, m: Machine) -> float:
+    """Microseconds of rows of which many blocks read parts, twice, by two kernels."""
+    return time_us(Work(3 * rows * row_bytes, beside_us=SPLIT_US), m)
+
+
 GRID_DEPTH, GRID_STAGED = 2, 12
 """Vectors of a thread at a time, and those in shared memory: 192 KB of a multiprocessor."""
 
 LONE_THREADS, SEVERAL_THREADS = 1024, 512
 """Threads of a block for one row, and for several, of which fewer were timed with 1024."""
-
-
-KEPT_SHARE, FOUND_SHARE = 0.4, 16 / 60
-"""The most bytes that are found in L2 again, as a share of it; the share of L2 whose bytes of the first
-launch a second one, which goes backwards, finds: 8 to 22 of 60 MB were counted on an H200 for long rows.
-Fitted to cases of a published seed, judged on those of another."""
-
-
-def read_again(p: NormProblem, c: NormConfig, walk: Walk, m: Machine) -> int:
-    """Bytes that memory moves once more, where rows are read twice."""
-    elements, kept = p.axes.read_elems * p.dtype.nbytes * len(p.read), int(KEPT_SHARE * m.l2_bytes)
-    if c.together:  # in every turn all but what the rings of all blocks hold, where the L2 does not
-        ring = c.resident * c.staged * c.threads * c.vec * p.dtype.nbytes
-        left = elements * walk.tiles_at_once // walk.places - ring
-        return -(-walk.places // walk.tiles_at_once) * left if left > kept else 0
-    if c.splits > 1 or c.width:
-        return elements - int(FOUND_SHARE * m.l2_bytes) if elements > kept else 0
-    resident = min(walk.blocks, m.sms * max(1, RESIDENT_THREADS // c.threads))
-    return elements if c.hold == "global" and resident * (elements // walk.blocks) > kept else 0
 
 
 def moved_bytes(nbytes: int, kept: int) -> int:
@@ -524,36 +469,3 @@ def grid_us(rows: int, row_bytes: int, at_once: int, ring: int, m: Machine) -> f
     turns = [at_once] * whole + [left] * (left > 0)
     moved = sum(moved_bytes(n * row_bytes, ring) for n in turns)
     return time_us(Work(moved, beside_us=m.next_launch_us + GRID_TURN_US * len(turns)), m)
-
-
-def twice_us(x: Ways, c: NormConfig, walk: Walk) -> float:
-    """Microseconds of rows, or of slabs of columns, that are read twice."""
-    width, rounds = c.rows_per_block * x.vector_bytes, Schedule(walk, c).rounds
-    nbytes = (x.p.moved_bytes + read_again(x.p, c, walk, x.machine)) * torn(x)
-    if not walk.rows:
-        nbytes *= WIDEST / WIDTHS.get(width, WIDEST if width > max(WIDTHS) else min(WIDTHS.values()))
-    shared = c.staged * c.threads * x.vector_bytes
-    each = min(x.chip.max_warps_per_sm * WARP // c.threads, x.chip.max_blocks_per_sm)
-    each = max(1, min(each, x.chip.shared_bytes_per_sm // (shared + x.chip.reserved_shared_bytes_per_block)))
-    turn = turn_us(1, rounds, rounds * c.threads * x.vector_bytes)
-    beside = SPLIT_US * (c.splits > 1)
-    return time_us(Work(nbytes, 0.0, 0.0, walk.blocks, x.machine.sms * each, turn, beside), x.machine)
-
-
-def norm_us(x: Ways, c: NormConfig) -> float:
-    """Microseconds of a norm's launches in a configuration; infinite where its blocks are not resident."""
-    x, walk = replace(x, vec=c.vec), x.walk(c)
-    if isinstance(walk, PackedWalk):
-        return packed_us(walk, NORM, x.machine, x.p.moved_bytes, held=c.hold == "registers")
-    if c.width:
-        work = stream_work(stream_with(x.form, c), c, x.element, x.p.formula, x.machine)
-        return time_us(work, x.machine)
-    if c.together:
-        ring = c.resident * c.staged * c.threads * x.vector_bytes
-        row_bytes = x.form.count * x.element.nbytes
-        return grid_us(walk.places, row_bytes, walk.tiles_at_once, ring, x.machine)
-    if c.hold == "global":
-        return twice_us(x, c, walk)
-    if walk.rows:
-        return kept_us(x, c, walk)
-    return slab_us(x, c) if c.cluster > 1 else held_us(x, c)

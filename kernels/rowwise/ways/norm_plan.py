@@ -53,11 +53,14 @@ from layoutalg.kernels.rowwise.ways.norm_model import (
     BLOCK_BYTES,
     GRID_DEPTH,
     GRID_STAGED,
+    KEPT_REGISTERS,
     LONE_THREADS,
     MOST_WORDS,
     SEVERAL_THREADS,
-    norm_us,
+    grid_us,
+    kept_us,
     slab_bytes,
+    split_us,
     streamed,
 )
 from layoutalg.kernels.rowwise.ways.schedule import (
@@ -68,6 +71,7 @@ from layoutalg.kernels.rowwise.ways.schedule import (
     Ways,
     walk_of,
 )
+from layoutalg.model import occupancy_of
 
 FEW_WORDS, HELD_WORDS = 16, 32
 """The preferred and the largest number of registers of a thread that hold elements."""
@@ -157,40 +161,31 @@ def norm_candidates(
     >>> next(str(why) for c, why in tried if c.hold == "shared")
     'rows by 512 threads in shared: a row has 2 vectors; registers hold them'
     """
-    x = ways_of(p, arch)
-    form, m = x.form, x.machine
-    room = min(RUN_BYTES, _room(x.chip)) if x.chip.compute_capability >= (8, 0) else 0
+    chip, form = find_arch(arch), form_of(p)
+    m = machine_of(chip)
+    most = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
+    room = min(RUN_BYTES, most) if chip.compute_capability >= (8, 0) else 0
     packed = _packed(p, form, m, room)
     if packed and _rather_packed(p, form, packed[0], m):
-        others = (c for c, why in _by_vectors(x) if why is None)
+        others = (c for c, why in _by_vectors(p, form, chip, m, most) if why is None)
         if not packed[0].walk.shifted or _gains(p, form, packed[0], next(others), m):
             yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
-    yield from ((c, why or cannot_hold(p, c)) for c, why in _by_vectors(x))
+    yield from ((c, why or cannot_hold(p, c)) for c, why in _by_vectors(p, form, chip, m, most))
     yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
 
 
-def _room(chip: Arch) -> int:
-    """Bytes of shared memory of a block for elements."""
-    return min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
-
-
-def ways_of(p: NormProblem, arch: str | Arch) -> Ways:
-    """The form of a problem in the widest vectors, and what is there for it."""
-    chip, form = find_arch(arch), form_of(p)
-    vec = _vector(form, p)
-    copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
-    kind = Ways if form.lead.reduced else ColumnWays
-    return kind(p, form, vec, machine_of(chip), _room(chip) if copies else 0, chip)
-
-
-def _by_vectors(x: Ways) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
-    """Yield the configurations without copies of runs; some of them fit."""
-    lead, tile = x.form.lead, 2 * LINE_BYTES // x.element.nbytes
+def _by_vectors(
+    p: NormProblem, form: Form, chip: Arch, m: Machine, most: int
+) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
+    """Yield the configurations without copies of runs, in `most` bytes of shared memory; some of them fit."""
+    vec, lead, tile = _vector(form, p), form.lead, 2 * LINE_BYTES // p.dtype.nbytes
     # columns that fill tiles two lines wide: there is nothing that a stream has better
-    whole = not lead.reduced and lead.src == 1 and len(x.form.reduced) == 1
-    whole = whole and not any(v % tile for v in row_ends(x.form))
+    whole = not lead.reduced and lead.src == 1 and len(form.reduced) == 1
+    whole = whole and not any(v % tile for v in row_ends(form))
+    copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
+    x = (Ways if lead.reduced else ColumnWays)(form, p.dtype, vec, m, most if copies else 0, chip, p.formula)
     ways = columns(x) if isinstance(x, ColumnWays) else _rows(x)
-    streams = _streams(x.p, x.form, x.machine)
+    streams = _streams(p, form, m)
     for c in ways:
         if not whole and (lead.reduced or c.hold == "global"):
             yield from ((s, None) for s in streams)
@@ -292,10 +287,10 @@ def _rows(x: Ways) -> Iterator[NormConfig]:
     splits = min(ceil(2 * x.machine.sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
     twice = NormConfig(x.vec, 1, 512, "global", 8)
     if rows < x.machine.sms // 2 and splits > 1:
+        us = split_us(rows, x.form.count * x.element.nbytes, x.machine) if ways else 0.0
         if x.room and steps >= 8 * twice.threads_per_row * splits:
-            ringed = replace(twice, splits=splits, depth=4, staged=8)
-            ways.append((norm_us(x, ringed), ringed))
-        ways.append((norm_us(x, replace(twice, splits=splits)), replace(twice, splits=splits)))
+            ways.append((us, replace(twice, splits=splits, depth=4, staged=8)))
+        ways.append((us, replace(twice, splits=splits)))
     yield from (c for _, c in sorted(ways, key=lambda way: way[0]))
     for held in (FEW_WORDS, HELD_WORDS):
         share = power_above(steps * x.words / (held + x.words))
@@ -322,15 +317,19 @@ def _together(x: Ways) -> Iterator[tuple[float, NormConfig]]:
             staged = rounds - words // x.words
             if staged < 1 or staged * nbytes > x.room:
                 continue
-            one = replace(c, staged=staged if words else 0)
-            if (us := norm_us(x, one)) < inf:
-                yield us, one
+            each = occupancy_of(
+                x.chip, threads=threads, registers_per_thread=KEPT_REGISTERS[narrow, words],
+                shared_bytes=staged * nbytes + threads * cluster,
+            ).blocks_per_sm  # fmt: skip
+            if (us := kept_us(x, c, rounds, each)) < inf:
+                yield us, replace(c, staged=staged if words else 0)
 
 
 def _resident(x: Ways) -> Iterator[tuple[float, NormConfig]]:
     """Long rows of which resident blocks read parts, and keep what they read last, each with its time by the
     model."""
-    rows, steps = x.form.outputs, x.walk(NormConfig(x.vec, 1, 32, "global")).steps
+    rows, row_bytes = x.form.outputs, x.form.count * x.element.nbytes
+    steps = x.walk(NormConfig(x.vec, 1, 32, "global")).steps
     if not x.room or not x.chip.board or x.chip.compute_capability < (9, 0):
         return
     threads = LONE_THREADS if rows == 1 else SEVERAL_THREADS
@@ -339,6 +338,7 @@ def _resident(x: Ways) -> Iterator[tuple[float, NormConfig]]:
         rounds = ceil(steps / (threads * max(1, splits)))
         if splits < 2 or rounds < 2:
             continue
+        per_round = splits * at_once * threads * x.vector_bytes
+        us = grid_us(rows, row_bytes, at_once, GRID_STAGED * per_round, x.machine)
         parts = {"splits": splits, "staged": GRID_STAGED, "resident": splits * at_once}
-        c = NormConfig(x.vec, 1, threads, "global", GRID_DEPTH, **parts)
-        yield norm_us(x, c), c
+        yield us, NormConfig(x.vec, 1, threads, "global", GRID_DEPTH, **parts)

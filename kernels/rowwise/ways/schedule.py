@@ -28,7 +28,6 @@ from layoutalg.kernels.rowwise.packed import packed_walk
 from layoutalg.kernels.rowwise.tensors import Form
 from layoutalg.kernels.rowwise.unaligned import Backwards, MaskedRows
 from layoutalg.kernels.rowwise.walk import (
-    SECTOR_BYTES,
     VECTOR_BYTES,
     WARP,
     WORD_BYTES,
@@ -116,28 +115,19 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
 
 @dataclass(frozen=True)
 class Ways:
-    """A problem's form in vectors of `vec`, and what is there for it: a board, shared memory of a block."""
+    """A form in vectors of `vec`, and what is there for it: a board, shared memory of a block."""
 
-    p: NormProblem
     form: Form
+    element: DType
     vec: int
     machine: Machine
     room: int
     chip: Arch
-
-    @property
-    def element(self) -> DType:
-        """The type of the elements."""
-        return self.p.dtype
+    formula: str
 
     def walk(self, c: NormConfig) -> Walk:
         """The walk of a configuration."""
         return walk_of(self.form, self.element, c)
-
-    @cached_property
-    def apart(self) -> bool:
-        """True where rows do not start at sectors."""
-        return any(v * self.element.nbytes % SECTOR_BYTES for v in row_ends(self.form))
 
     @property
     def words(self) -> int:
