@@ -13,11 +13,12 @@ all, of which it holds R at a time, issues for all of them, and waits as often a
 What the warps of a multiprocessor issue adds up, products with copies: with the power 3 between them first
 choices of gemm-sm80 lost 1.8 %.  An epilogue is issued once per tile.  By stream-K each of the blocks that
 run at one time has whole waves of tiles and then its share of steps.  Other element types are taken to be in
-proportion to their bytes.  The numbers are fitted by tests/gpu/fit_tiles to times with a warm L2 of 34
-problems (tests/data/gemm_choice_simt.json, gemm_choice_sm80.json): the first choices have 0.992 and 0.9998
-of the fastest, 0.991 and 0.9998 where they are fitted to halves and judged on the others.  `piece` is fitted
-to 12 other problems whose B, or both operands, lie along k (cold L2, H200, 2026-11-30): of their tiles the
-first choices have 0.981 of the fastest, 0.944 without it.
+proportion to their bytes.  The numbers of gemm-sm80 are fitted by tests/gpu/fit_products to times with a cold
+L2 of 216 drawn products (H200, 2026-11-30, tests/data/product_ways.json, seed 4101): of others, seed 4201,
+the first choices have 0.952 of the fastest of the family.  Those of gemm-simt are fitted to times with a warm
+L2 of 34 problems (gemm_choice_simt.json), of which their first choices have 0.992, and of 75 drawn products
+with a cold L2 0.989; fitted to both, and with the terms of gemm-sm80, they had less.  `piece` is fitted to 12
+other problems whose B, or both operands, lie along k.
 
 Wgmma.  One law holds for all tiles and clusters.  Three things happen at the same time, and none hides
 the others completely:
@@ -44,10 +45,10 @@ rows are taken to be of one size.
 
 The epilogue of a tile comes behind it; in turns, the other consumer multiplies meanwhile.
 
-The numbers are in the file of the board, fitted by tests/gpu/fit_wgmma to times of random problems on an H200
-with a cold L2 (2026-11-24, tests/data/gemm_choice_sm90.json), of which parts are not fitted to:
-of these the first choice has 0.9754 of the fastest, 0.877 at least, and of all 0.9738, 0.818 at least.  They
-are not wholly unseen, since the weights of the fit and the terms that were left out were chosen with them.
+The numbers are in the file of the board, fitted to times of 568 random problems on an H200 with a cold L2
+(2026-11-24 and 2026-11-30: tests/data/gemm_choice_sm90.json, and of product_ways.json the parts "crossed" and
+"4101"), in which those up to twice the fastest of a problem count.  Of the others there, seed 4201, the first
+choice of the family has 0.971 of the fastest.
 The time of promotion is the one with the best first choices of 64 products of 8-bit floats (2026-11-30,
 tests/data/gemm_choice_bytes.json), which have 0.976 of the fastest, 0.835 at least.
 """
@@ -292,7 +293,8 @@ class TileLaw:
     """The time of a block beside its steps, and more per element of its tile."""
     step: float = 0.0
     copied: float = 0.0
-    """The time that a step waits, and more for each copy of a warp."""
+    deep: float = 0.0
+    """The time that a step waits, and more for each copy of a warp and for each of its k."""
 
 
 def tile_law(way: str, m: Machine) -> TileLaw:
@@ -325,7 +327,7 @@ def tile_work(
     issued = loads + converted + law.copy * copies + law.piece * pieces
     cycles = c.tile_m * c.tile_n * c.tile_k * size / rate + issued / ISSUED
     issue = cycles / m.cycles_per_us
-    wait = (law.step + law.copied * copies) / 1e3
+    wait = (law.step + law.copied * copies + law.deep * c.tile_k) / 1e3
     # the stages are filled before the first step
     alone = (law.block + law.result * c.tile_m * c.tile_n + c.stages * law.copied * copies) / 1e3
     finish = (splits == 1) * finish_us(p, c.tile_m * c.tile_n, m)

@@ -25,7 +25,7 @@ from layoutalg.arch import find_arch
 from layoutalg.codegen.gpu import CompiledSequence, compile_sequence, in_processes, require_gpu
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.checks.gemm import differs
-from layoutalg.kernels.gemm import GemmProblem, gemm_problem
+from layoutalg.kernels.gemm import GemmProblem, Sm90Config, gemm_problem
 from layoutalg.kernels.gemm.choice import CHOICES, GEMV, SIMT, SM80, SM90, Choice
 from layoutalg.kernels.gemm.gemv import MMA_ROWS
 from layoutalg.kernels.gemm.launches import called_class, called_launches, sequence_of, way
@@ -125,13 +125,12 @@ def tried(row: Row) -> list[Any]:
 
 
 def name_of(c: Any) -> str:
-    """A way by its family and in a word.
+    """A way by its family and in a word, of wgmma in full.
 
-    >>> from layoutalg.kernels.gemm import Sm90Config
     >>> name_of(Sm90Config(128, 256, 4))
-    'gemm-sm90 128x256x64'
+    'gemm-sm90 128x256x64, 4 stages'
     """
-    return f"{(CHOICES.get(type(c)) or GEMV).family} {way(c)}"
+    return f"{(CHOICES.get(type(c)) or GEMV).family} {c if isinstance(c, Sm90Config) else way(c)}"
 
 
 def compiled(asked: tuple[GemmProblem, Any]) -> CompiledSequence | str:
