@@ -13,7 +13,7 @@ all, of which it holds R at a time, issues for all of them, and waits as often a
 What the warps of a multiprocessor issue adds up, products with copies: with the power 3 between them first
 choices of gemm-sm80 lost 1.8 %.  An epilogue is issued once per tile.  By stream-K each of the blocks that
 run at one time has whole waves of tiles and then its share of steps.  Other element types are taken to be in
-proportion to their bytes.  The numbers of gemm-sm80 are fitted by tests/gpu/fit_products to times with a cold
+proportion to their bytes.  The numbers of gemm-sm80 are fitted by tests/gpu/fit_tiles to times with a cold
 L2 of 216 drawn products (H200, 2026-11-30, tests/data/product_ways.json, seed 4101): of others, seed 4201,
 the first choices have 0.952 of the fastest of the family.  Those of gemm-simt are fitted to times with a warm
 L2 of 34 problems (gemm_choice_simt.json), of which their first choices have 0.992, and of 75 drawn products

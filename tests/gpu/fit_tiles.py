@@ -75,7 +75,7 @@ def timed(name: str, seed: str = "4101") -> Timed:
     file = json.loads(
         (DATA / ("product_ways.json" if cold else f"gemm_choice_{name}.json")).read_text("utf-8")
     )
-    products, ns, problem = [], [], []
+    products, ns, problem = list[tuple[GemmProblem, Any]](), list[float](), list[int]()
     for row in file[seed] if cold else [*file["fitted"], *file["fresh"]]:
         p = problem_of(row) if cold else gemm_problem(row["m"], row["n"], row["k"], **options)
         (named, unit), number = ((name_of, 1e3) if cold else (way, 1e6)), len(set(problem))

@@ -7,7 +7,7 @@ its time are timed, and OTHERS that are drawn of those that fit.  They run in tu
 each round; two rounds of all find those within LATE of the fastest, which run in further rounds.  `again` has
 the times of others of these rounds: of medians that are near each other the least is less than any way takes.
 Each result is compared with cuBLAS once.  Kernels take extents and strides when they are launched, so that
-one compile serves many products.  tests.gpu.fit_products fits the laws to what this writes, and judges them.
+one compile serves many products.  tests.gpu.fit_tiles and fit_wgmma fit the laws to what this writes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ Row = Mapping[str, Any]
 
 def _log(rng: random.Random, least: float, most: float, line: int = 8) -> int:
     """A multiple of `line`, its logarithm uniform."""
-    return line * max(1, round(least * (most / least) ** rng.random() / line))
+    share: float = (most / least) ** rng.random()
+    return line * max(1, round(least * share / line))
 
 
 def _waves(rng: random.Random) -> Row:
@@ -94,7 +95,7 @@ def drawn(seed: int, count: int) -> list[dict[str, Any]]:
     """
     rng, rows = random.Random(f"products {seed}"), list[dict[str, Any]]()
     for name in islice(cycle(TURN), count):
-        row = {"m": MOST_OPERATIONS, "n": 1, "k": 1}
+        row: dict[str, Any] = {"m": MOST_OPERATIONS, "n": 1, "k": 1}
         most = MOST_OPERATIONS / (8 if name == "single" else 1)
         while 2 * row["m"] * row["n"] * row["k"] > most:
             row = {"class": name, "dtype": "bf16", **DRAWS[name](rng)}
@@ -110,8 +111,8 @@ def problem_of(row: Row) -> GemmProblem:
 
 def choices_of(p: GemmProblem) -> list[Choice[Any]]:
     """The families that may compute a product on an H200."""
-    tiles = [SIMT] if p.operand.name == "f32" else [SM80, SM90]
-    return tiles + [GEMV] * (p.m <= MMA_ROWS)
+    few: tuple[Choice[Any], ...] = (GEMV,) if p.m <= MMA_ROWS else ()
+    return [SIMT, *few] if p.operand.name == "f32" else [SM80, SM90, *few]
 
 
 def tried(row: Row) -> list[Any]:
