@@ -291,7 +291,7 @@ def expected_family(
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> ns, family, config = expected_family(gemm_problem(4096, 4096, 4096, "bf16"))
     >>> round(ns / 1000), family, str(config)
-    (175, 'gemm-sm90', '256x128x64, 4 stages, clusters of 1x2x1')
+    (172, 'gemm-sm90', '256x128x64, 4 stages, clusters of 1x2x1')
     >>> [expected_family(gemm_problem(m, 4096, 4097))[1] for m in (1, 4096)]
     ['gemv', 'gemm-sm80']
     >>> expected_family(gemm_problem(4096, 4096, 4096), "sm_75")[1]

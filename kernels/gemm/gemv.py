@@ -22,7 +22,7 @@ memory, in the order of their numbers: equal calls give equal bits.  Sums are f3
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd
 
 from layoutalg.arch import Arch
@@ -166,39 +166,41 @@ def vector(p: GemmProblem) -> int:
 
 
 def expected_ns(p: GemmProblem, c: GemvConfig, chip: Arch) -> float:
-    """Nanoseconds: memory or instructions, and waiting for rounds of loads.
+    """Nanoseconds: memory, instructions, and waiting for rounds of loads.
 
-    The board's file has the nanoseconds in which warps join their sums, the factor of memory's time where
-    blocks start behind others, which leaves it idle: 1.03 to 1.15 of 6 sizes of weights with 1 to 8 rows; and
-    the share of the time of a byte of B that one of A costs in the upper half of an mma: with 16 rows 4 sizes
-    of weights took 1.03 to 1.10 of their time with 8.
-    Only the longer of memory and instructions counts, or ways that differ in instructions alone, which most
-    of them hide, would no longer be equal, and the first of them is the one that was timed.
+    The board's file has the nanoseconds in which warps join their sums, and more for each sum of a warp where
+    B lies along n; the instructions that one of the count below stands for, which unpacks, converts and tests
+    too; the bytes by which runs of a row are longer for the memory than they are; the factor of memory's time
+    where blocks start behind others, which leaves it idle; and the share of the time of a byte of B that one
+    of A costs in the upper half of an mma: with 16 rows 4 sizes of weights took 1.03 to 1.10 of their time
+    with 8.  All but the last are fitted to 228 times of 45 drawn products.
     """
     m, wide, along_k = machine_of(chip), c.vec * p.operand.nbytes, p.b_major == "k"
-    join_us, behind = m.ways["gemv"]["join"] / 1e3, m.ways["gemv"]["behind"]
+    law = m.ways["gemv"]
+    join_us = law["join"] / 1e3
     along, across = (p.k, p.n) if along_k else (p.n, p.k)
     loads = -(-along // c.vec) * across * p.products
     blocks = -(-p.n // block_columns(p, c)) * p.products
     if c.mma:
         rounds, waves = -(-p.k // (STEP * c.lanes // WARP * c.depth)), -(-blocks // (MMA_BLOCKS * m.sms))
         block_us = rounds * (m.load_us + m.byte_us * c.depth * c.columns * wide)
-        of_a = (c.rows > EIGHT) * m.ways["gemv"]["cached"] / c.columns
-        nbytes = loads * (wide * (1 + of_a) + m.load_bytes) * (behind if waves > 1 else 1)
+        of_a = (c.rows > EIGHT) * law["cached"] / c.columns
+        nbytes = loads * (wide * (1 + of_a) + m.load_bytes) * (law["behind"] if waves > 1 else 1)
         return 1e3 * time_us(Work(nbytes, blocks=waves, block_us=block_us, beside_us=join_us), m, power=4)
     of_a = c.rows / c.columns * (2 + c.vec) if along_k else 3 * c.rows
     rounds = -(-p.k // (c.depth * (c.vec * c.lanes if along_k else c.groups)))
     held = 1 if along_k else c.rows * (c.vec + c.depth) + c.depth * wide // 4
     together = max(1, min(THREADS[p.b_major][1], REGISTERS // held) // c.threads)
-    waiting = Work(
-        0,
+    idle = m.sms / min(m.sms, blocks)  # multiprocessors without a block issue nothing
+    run, sums = (along * wide, 0) if along_k else (c.lanes * wide, c.threads // WARP * c.rows * c.vec)
+    work = Work(
+        loads * (wide + m.load_bytes) * (1 + law["run"] / run),
+        law["issued"] * loads / WARP * (2 + c.vec * (1 + c.rows) + of_a) * idle,
         blocks=-(-blocks // (m.sms * together)),
-        block_us=rounds * (m.load_us + m.byte_us * c.depth * c.columns * wide),
+        block_us=rounds * (m.load_us + m.byte_us * c.depth * c.columns * wide) + sums * law["sum"] / 1e3,
         beside_us=join_us,
     )
-    memory = replace(waiting, nbytes=loads * (wide + m.load_bytes))
-    issue = replace(waiting, instructions=loads / WARP * (2 + c.vec * (1 + c.rows) + of_a))
-    return 1e3 * max(time_us(memory, m), time_us(issue, m))
+    return 1e3 * time_us(work, m)
 
 
 def offered(p: GemmProblem) -> Iterator[GemvConfig]:

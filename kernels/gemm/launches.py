@@ -114,12 +114,17 @@ def called_launches(p: GemmProblem, c: Chosen, arch: str | Arch = DEFAULT_ARCH) 
     >>> one.kernels == other.kernels
     True
     """
+    return sequence_of(p, c, _called(*called_class(p, c), arch).kernels)
+
+
+def called_class(p: GemmProblem, c: Chosen) -> tuple[GemmProblem, Chosen]:
+    """The problem and the configuration whose kernels compute this one too."""
     free = c
     if not isinstance(free, GemvConfig):
         free = replace(free, splits=min(c.splits, 2))  # a kernel takes any number of parts
     if isinstance(free, tiles.SimtConfig | tiles.Sm80Config):
         free = replace(free, static_ld=False)
-    return sequence_of(p, c, _called(called_problem(p, free), free, arch).kernels)
+    return called_problem(p, free), free
 
 
 _called = lru_cache(maxsize=256)(launches)

@@ -23,6 +23,7 @@ from layoutalg.kernels.rowwise.walk import touched_share
 from layoutalg.kernels.rowwise.ways import (
     CLUSTER_US,
     GRID_TURN_US,
+    SPLIT_US,
     WIDEST,
     WIDTHS,
     NormConfig,
@@ -94,7 +95,7 @@ def norm_clock(p: NormProblem, c: NormConfig, arch: str | Arch) -> Clock:
         else WIDTHS.get(width, WIDEST if width > max(WIDTHS) else min(WIDTHS.values())) / WIDEST
     )
     nbytes = sum(norm_traffic(launches, arch)) * max(1.0, touched_share(walk)) / share
-    turn = turn_us(c.cluster, rounds, rounds * c.threads * c.vec * size)
+    turn = turn_us(c.cluster, rounds, rounds * c.threads * c.vec * size * len(p.read))
     turns = -(-walk.places // walk.tiles_at_once) if c.together else 0
     beside = CLUSTER_US * (c.cluster > 1) + GRID_TURN_US * turns
     held = _resident(c, launches.kernels[-1].shared_bytes, chip)
@@ -102,7 +103,9 @@ def norm_clock(p: NormProblem, c: NormConfig, arch: str | Arch) -> Clock:
     def time(m: Machine) -> Expected:
         at_once = max(1, resident_clusters(m.sms, c.cluster, held))
         waits = turn + (m.load_us if c.hold == "registers" else 0.0)
-        behind = beside + (len(launches.kernels) - 1) * m.next_launch_us
+        behind = beside + (
+            SPLIT_US if c.splits > 1 and not c.together else (len(launches.kernels) - 1) * m.next_launch_us
+        )
         return Expected(time_us(Work(nbytes, 0.0, 0.0, walk.blocks / c.cluster, at_once, waits, behind), m))
 
     return time

@@ -3,8 +3,9 @@
 python -m tests.gpu.fit_tiles simt      the numbers, and first choices by them and by those of the file
 python -m tests.gpu.fit_tiles sm80      of halves of the problems too, judged on the other halves
 
-The times are those of tests.gpu.tune_gemm, on a warm L2: what memory takes and the launch are left out.  Near
-the fastest of a problem they weigh most, as in fit_wgmma.  Numbers of KNOWN are documented, or not measured.
+Those of gemm-simt are times of tests.gpu.tune_gemm, on a warm L2: what memory takes and the launch are left
+out; those of gemm-sm80 are of tests.gpu.tune_products, on a cold one, of seed 4101.  Near the fastest of a
+problem they weigh most, as in fit_wgmma.  Some numbers are not fitted: documented, or not measured.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ from layoutalg.kernels.gemm import GemmProblem, gemm_problem
 from layoutalg.kernels.gemm.choice import SIMT, SM80, Choice
 from layoutalg.kernels.gemm.launches import way
 from layoutalg.kernels.gemm.times import TileLaw, tile_law, tile_work
-from layoutalg.kernels.model import least_squares, machine_of
+from layoutalg.kernels.model import least_squares, machine_of, time_us
+from tests.gpu.tune_products import choices_of, name_of, problem_of
 
 BOARD, CHIP = machine_of("sm_90"), find_arch("sm_90")
 DATA = Path(__file__).parents[1] / "data"
 OF: dict[str, tuple[Choice[Any], dict[str, Any], frozenset[str]]] = {
     "simt": (SIMT, {"dtype": "f32", "b_major": "mn"}, frozenset({"multiply", "start", "reached", "piece"})),
-    "sm80": (SM80, {}, frozenset({"double", "start", "reached"})),
+    "sm80": (SM80, {}, frozenset({"double"})),
 }
 """By the name of the file: the family, the options of its problems, the numbers that are not fitted."""
 
-STEEP, STEPS, SEEDS = 3.0, 12, 4
+STEEP, STEPS, SEEDS = {"simt": 3.0, "sm80": 2.0}, 12, 4
 """The logarithm of a weight per share that a time is longer than the fastest; steps; pairs of halves."""
 
 
@@ -45,12 +47,15 @@ class Timed:
     products: list[tuple[GemmProblem, Any]]
     ns: Any
     problem: Any
+    cold: bool
 
     def expected(self, law: TileLaw, rows: Any) -> Any:
         """Nanoseconds by a law, of some rows."""
-        warm = replace(law, start=0.0)
+        own = law if self.cold else replace(law, start=0.0)
         products = (self.products[i] for i in rows)
-        works = [tile_work(p, c, c.splits, warm, BOARD, CHIP) for p, c in products]
+        works = [tile_work(p, c, c.splits, own, BOARD, CHIP) for p, c in products]
+        if self.cold:
+            return np.array([1e3 * time_us(w, BOARD) for w in works])
         return np.array([1e3 * (w.blocks * w.block_us + w.beside_us) for w in works])
 
     def shares(self, law: TileLaw, problems: Any) -> list[float]:
@@ -63,19 +68,23 @@ class Timed:
         return found
 
 
-def timed(name: str) -> Timed:
-    """The times of a family, of all problems."""
+def timed(name: str, seed: str = "4101") -> Timed:
+    """The times of a family, of all problems; of products that were drawn by a seed."""
     choice, options, _ = OF[name]
-    file = json.loads((DATA / f"gemm_choice_{name}.json").read_text(encoding="utf-8"))
-    products, ns, problem = [], [], []
-    for number, row in enumerate([*file["fitted"], *file["fresh"]]):
-        p = gemm_problem(row["m"], row["n"], row["k"], **options)
-        for c in choice.configs(p):
-            if c.schedule != "streamk":
+    cold = name == "sm80"
+    file = json.loads(
+        (DATA / ("product_ways.json" if cold else f"gemm_choice_{name}.json")).read_text("utf-8")
+    )
+    products, ns, problem = list[tuple[GemmProblem, Any]](), list[float](), list[int]()
+    for row in file[seed] if cold else [*file["fitted"], *file["fresh"]]:
+        p = problem_of(row) if cold else gemm_problem(row["m"], row["n"], row["k"], **options)
+        (named, unit), number = ((name_of, 1e3) if cold else (way, 1e6)), len(set(problem))
+        for c in choice.configs(p) if choice in choices_of(p) else ():
+            if c.schedule != "streamk" and (us := row["choices"].get(named(c))) is not None:
                 products.append((p, c))
-                ns.append(1e6 * row["choices"][way(c)])
+                ns.append(unit * us)
                 problem.append(number)
-    return Timed(products, np.array(ns), np.array(problem))
+    return Timed(products, np.array(ns), np.array(problem), cold)
 
 
 def fitted(name: str, t: Timed, problems: Any, steps: int = STEPS) -> TileLaw:
@@ -84,7 +93,7 @@ def fitted(name: str, t: Timed, problems: Any, steps: int = STEPS) -> TileLaw:
     names = [x for x, value in asdict(first).items() if value and x not in OF[name][2]]
     rows = np.flatnonzero(np.isin(t.problem, problems))
     fastest = np.array([t.ns[t.problem == number].min() for number in range(t.problem.max() + 1)])
-    weights = np.exp(STEEP * (1 - t.ns / fastest[t.problem]))[rows]
+    weights = np.exp(STEEP[name] * (1 - t.ns / fastest[t.problem]))[rows]
 
     def law_at(x: Any) -> TileLaw:
         return replace(first, **dict(zip(names, map(float, np.exp(x)), strict=True)))

@@ -1,14 +1,15 @@
 """Fit the law of gemm-sm90's time, kernels/gemm/times, to times of its choices; needs no GPU.
 
-python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json          the numbers of the law, fitted
-python -m tests.gpu.fit_wgmma tests/data/gemm_choice_sm90.json judged   they and those of the module, judged
+python -m tests.gpu.fit_wgmma            the numbers of the law, fitted
+python -m tests.gpu.fit_wgmma judged     they and those of the module, judged
 
-The file is what tests.gpu.tune_wgmma writes, times by the text of a configuration; its parts whose names
-begin with "fresh" are not fitted to, and judge.  All numbers of `WgmmaLaw` are fitted at once, to the sum of
-the squares of e^(-x) log(expected / measured), where a time is 1 + x times the fastest of its problem: what
-is near it counts; past NEAR nobody chooses.  In the logarithms of the numbers, which keeps them positive.
-The time of promotion is chosen by first choices of tests/data/gemm_choice_bytes.json, not fitted: the fit
-makes up by it for what the law lacks of tiles that are not chosen.
+The times are those of tests/data/gemm_choice_sm90.json, which tests.gpu.tune_wgmma writes, and of
+product_ways.json, which tests.gpu.tune_products writes; of its part "4201" none is fitted to.  All numbers of
+`WgmmaLaw` are fitted at once, to the sum of the squares of e^(-x) log(expected / measured), where a time is
+1 + x times the fastest of its problem: what is near it counts; past NEAR nobody chooses.  In the logarithms
+of the numbers, which keeps them positive.  The time of promotion is chosen by first choices of
+tests/data/gemm_choice_bytes.json, not fitted: the fit makes up by it for what the law lacks of tiles that are
+not chosen.
 
 "judged" has the fastest of all that were timed over the first, and over the fastest of the first 2, 4, 8 and
 16 by the law, in the geometric mean and at least, of each part; and how far expected times are off.
@@ -34,7 +35,7 @@ from layoutalg.kernels.gemm.choice import SM90
 from layoutalg.kernels.gemm.times import LAW, WgmmaLaw
 from layoutalg.kernels.model import least_squares, machine_of
 
-BOARD, NEAR = machine_of("sm_90"), 1.5
+BOARD, NEAR = machine_of("sm_90"), 2.0
 """The board, an H200; times that are fitted to, by the fastest one's."""
 
 CLOSE, LONG_NS = 1.25, 400e3
@@ -52,6 +53,10 @@ FIELDS = (
     "tile_m", "tile_n", "stages", "consumers", "cluster_k", "sharing", "readers", "pingpong"
 )  # fmt: skip
 """The properties of a configuration that the law asks for."""
+
+DATA = Path(__file__).parents[1] / "data"
+FILES, UNSEEN = ("gemm_choice_sm90.json", "product_ways.json"), "4201"
+"""The files of times, and the part that is not fitted to."""
 
 Row = Mapping[str, Any]
 
@@ -83,21 +88,20 @@ def config_named(p: GemmProblem, text: str) -> Sm90Config | None:
         tile_m, tile_n, stages, consumers, cluster_m=cluster[0], cluster_n=cluster[1], cluster_k=cluster[2],
         pingpong=pingpong, crossed=bool(found[9]),
     )  # fmt: skip
-    c = SM90.fitted(p, plain)
+    c = replace(SM90.fitted(p, plain), crossed=bool(found[9]))
     return c if splits == 1 else SM90.parted(p, replace(c, splits=splits))
 
 
 def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
     """The times of some problems, up to `near` of the fastest of each."""
     tiles, demands, ns, problem = [], [], [], []
-    promoted = any("dtype" in row for row in rows)
+    promoted = any(row.get("dtype", "bf16") != "bf16" for row in rows)
     for number, row in enumerate(rows):
-        p = gemm_problem(
-            row["m"], row["n"], row["k"], row.get("dtype", "bf16"), b_major=row.get("b_major", "k")
-        )
+        majors = {x: row.get(x, "k") for x in ("a_major", "b_major")}
+        p = gemm_problem(row["m"], row["n"], row["k"], row.get("dtype", "bf16"), **majors)
         inputs, most = laws.sm90_inputs(p, BOARD), near * min(row["choices"].values())
         for text, us in row["choices"].items():
-            c = config_named(p, text) if us <= most else None
+            c = config_named(p, text.removeprefix("gemm-sm90 ")) if us <= most else None
             if c is not None:
                 tiles.append([getattr(c, name) for name in FIELDS])
                 demands.append(inputs(c, c.splits)[1])
@@ -133,7 +137,7 @@ def fitted(times: Times, first: WgmmaLaw = LAW) -> WgmmaLaw:
 def shares(times: Times, law: WgmmaLaw) -> list[list[float]]:
     """Of each problem the fastest of all over the fastest of the first 1, 2, 4, ... by the law."""
     ns, found = expected(times, law), []
-    for number in range(times.problem.max() + 1):
+    for number in np.unique(times.problem):
         own = np.flatnonzero(times.problem == number)
         order = own[np.argsort(ns[own], kind="stable")]
         found.append([times.ns[own].min() / times.ns[order[:first]].min() for first in FIRST])
@@ -160,13 +164,23 @@ def text_of(law: WgmmaLaw) -> str:
     return json.dumps({name: float(f"{x:.4g}") for name, x in asdict(law).items()}, indent=1)
 
 
+def measured(*files: str) -> dict[str, list[Row]]:
+    """The problems of some files by parts, those without tensor cores left out."""
+    parts = (json.loads((DATA / name).read_text(encoding="utf-8")).items() for name in files)
+    return {
+        name: [row for row in rows if row.get("dtype") != "f32" and row.get("class") != "odd"]
+        for own in parts
+        for name, rows in own
+        if isinstance(rows, list)
+    }
+
+
 def main(args: list[str]) -> int:
     """See the module's text."""
-    file = json.loads(Path(args[0]).read_text(encoding="utf-8"))
-    parts = {name: rows for name, rows in file.items() if isinstance(rows, list)}
-    law = fitted(times_of([row for name, rows in parts.items() if "fresh" not in name for row in rows]))
+    parts = measured(*FILES)
+    law = fitted(times_of([row for name, rows in parts.items() if name != UNSEEN for row in rows]))
     print(text_of(law))
-    if args[1:] == ["judged"]:
+    if args == ["judged"]:
         every = {name: times_of(rows, np.inf) for name, rows in parts.items()}
         for title, own in (("as fitted", law), ("as it stands", LAW)):
             print(

@@ -12,6 +12,7 @@ from layoutalg.kernels.rowwise.ways.norm_model import (
     CLUSTER_US,
     GRID_TURN_US,
     MOST_JOINING,
+    SPLIT_US,
     WIDEST,
     WIDTHS,
     neighbours,

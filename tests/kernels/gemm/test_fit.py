@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import asdict, replace
-from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
@@ -16,18 +15,23 @@ from layoutalg.kernels.gemm.choice import SM90
 from layoutalg.kernels.gemm.problem import gemm_problem
 from layoutalg.kernels.gemm.times import LAW, WgmmaLaw, sm90_clock, tile_law
 from tests.gpu import fit_tiles
-from tests.gpu.fit_wgmma import BOARD, config_named, expected, fitted, shares, text_of, times_of
+from tests.gpu.fit_wgmma import (
+    BOARD,
+    FILES,
+    UNSEEN,
+    config_named,
+    expected,
+    fitted,
+    measured,
+    shares,
+    text_of,
+    times_of,
+)
 
-DATA = Path(__file__).parents[2] / "data" / "gemm_choice_sm90.json"
+KNOWN = "gemm_choice_sm90.json"
 RNG = random.Random(20261124)
 
 Rows = list[dict[str, Any]]
-
-
-def measured(path: Path = DATA) -> dict[str, Rows]:
-    """The parts of a file."""
-    file = json.loads(path.read_text(encoding="utf-8"))
-    return {name: rows for name, rows in file.items() if isinstance(rows, list)}
 
 
 def made(problems: int) -> Rows:
@@ -69,17 +73,18 @@ def test_numbers_come_out_of_the_times_that_they_made() -> None:
         assert asdict(found)[name] == pytest.approx(asdict(LAW)[name], rel=0.05)
 
 
+@pytest.mark.deep
 def test_the_numbers_of_the_module_are_what_the_data_make() -> None:
-    parts = measured()
-    found = fitted(times_of([row for name, rows in parts.items() if "fresh" not in name for row in rows]))
+    parts = measured(*FILES)
+    found = fitted(times_of([row for name, rows in parts.items() if name != UNSEEN for row in rows]))
     for name, x in asdict(found).items():
-        assert asdict(LAW)[name] == pytest.approx(x, rel=0.02), name
+        assert asdict(LAW)[name] == pytest.approx(x, rel=0.04), name
     assert WgmmaLaw(**json.loads(text_of(LAW))) == LAW
 
 
 def test_the_time_of_promotion_makes_better_first_choices_than_others() -> None:
     """Of 8-bit floats, each part of the times by itself: a fourth of it and eight times as much are worse."""
-    for rows in measured(DATA.with_name("gemm_choice_bytes.json")).values():
+    for rows in measured("gemm_choice_bytes.json").values():
         times, (less, own, more) = times_of(rows, np.inf), (LAW.promoted * x for x in (0.25, 1, 8))
         less, own, more = (
             geometric_mean(first for first, *_ in shares(times, replace(LAW, promoted=x)))
@@ -88,6 +93,7 @@ def test_the_time_of_promotion_makes_better_first_choices_than_others() -> None:
         assert own > 0.97 and own > less and own > more
 
 
+@pytest.mark.deep(but=("simt",))
 @pytest.mark.parametrize("name", ["simt", "sm80"])
 def test_the_numbers_of_tiles_are_what_their_times_make(name: str) -> None:
     """A step of the fit from the numbers of the file on changes none."""
@@ -97,20 +103,20 @@ def test_the_numbers_of_tiles_are_what_their_times_make(name: str) -> None:
         assert getattr(law, x) == pytest.approx(value, rel=0.03), x
 
 
-@pytest.mark.parametrize(("part", "problems"), [("fresh", 32), ("fresh few", 23)])
-def test_first_choices_against_all_that_were_timed(part: str, problems: int) -> None:
+@pytest.mark.deep
+def test_first_choices_against_all_that_were_timed() -> None:
     """On problems that the law was not fitted to."""
-    found = shares(times_of(measured()[part], np.inf), LAW)
-    assert len(found) == problems
+    found = shares(times_of(measured(*FILES)[UNSEEN], np.inf), LAW)
+    assert len(found) > 140
     first, _, _, eight, _ = (list(own) for own in zip(*found, strict=True))
-    assert geometric_mean(first) >= 0.95 and min(first) >= 0.85 and geometric_mean(eight) >= 0.99
+    assert geometric_mean(first) >= 0.965 and min(first) >= 0.75 and geometric_mean(eight) >= 0.99
 
 
 @pytest.mark.parametrize("part", ["fresh", "fresh few"])
 def test_the_first_choices_of_the_family_were_timed_and_are_as_good(part: str) -> None:
     """Of the offered tiles alone: those that were not timed were not expected near the first."""
     found = []
-    for row in measured()[part]:
+    for row in measured(KNOWN)[part]:
         us = row["choices"]
         chosen = (str(c) for c in SM90.configs(gemm_problem(row["m"], row["n"], row["k"], "bf16")))
         found.append(min(us.values()) / next(us[name] for name in chosen if name in us))
@@ -118,7 +124,7 @@ def test_the_first_choices_of_the_family_were_timed_and_are_as_good(part: str) -
 
 
 def test_a_worse_law_chooses_worse() -> None:
-    times = times_of(measured()["fresh few"], np.inf)
+    times = times_of(measured(KNOWN)["fresh few"], np.inf)
     blind = replace(LAW, issue=1.0, again=1e-9, latency=1.0, memory=1e9)
     good, bad = (geometric_mean(own[0] for own in shares(times, law)) for law in (LAW, blind))
     assert bad < good - 0.02
