@@ -313,10 +313,10 @@ GROUPED = {"n": 40, "k": 72, "groups": 3}
 
 @pytest.mark.parametrize("drawn", [False, True])
 def test_groups_are_compared_and_timed_beside_a_loop(standin: Standin, drawn: bool) -> None:
-    p = FAMILIES["gemm-sm90"].problem(330, **GROUPED)
+    p = FAMILIES["gemm-sm90"].problem(170, **GROUPED)
     timed = bench.Timed("gemm-sm90", p)
     (found,) = bench.benchmark([bench.with_drawn_rows(timed) if drawn else timed])
-    assert found.problem == f"330 x 40 x 72 bf16 TN in 3 groups{', drawn rows' * drawn}"
+    assert found.problem == f"170 x 40 x 72 bf16 TN in 3 groups{', drawn rows' * drawn}"
     assert found.rates["ours"] == pytest.approx(p.flops / 1e9)
     assert [found.ratio(x) for x in ("cublas", "grouped_mm")] == pytest.approx([2.0, 3.0])
     assert standin.ran.count("loop") == 2 and standin.ran.count("grouped_mm") == 1
@@ -326,8 +326,8 @@ def test_groups_are_compared_and_timed_beside_a_loop(standin: Standin, drawn: bo
 def test_groups_that_begin_elsewhere_are_a_wrong_result(
     standin: Standin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    timed = bench.Timed("gemm-sm90", FAMILIES["gemm-sm90"].problem(330, **GROUPED))
-    timed = timed._replace(given=tuple(group_begins([100, 100, 130]).items()))
+    timed = bench.Timed("gemm-sm90", FAMILIES["gemm-sm90"].problem(130, **GROUPED))
+    timed = timed._replace(given=tuple(group_begins([40, 40, 50]).items()))
     ready = Simulated.ready
     (_,) = bench.benchmark([timed])
     monkeypatch.setattr(

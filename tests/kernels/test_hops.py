@@ -31,7 +31,7 @@ BOARD = "numbers of a board"
 
 CAPS = {
     BOARD: {"files": 2, "lines": 388, "functions": 20},
-    "softmax": {"files": 12, "lines": 3262, "functions": 607},
+    "softmax": {"files": 12, "lines": 3266, "functions": 607},
     "permute": {"files": 11, "lines": 3365, "functions": 570},
     "gemm-sm90": {"files": 15, "lines": 5419, "functions": 868},
 }

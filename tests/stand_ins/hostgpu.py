@@ -251,7 +251,7 @@ def simulated_gpu(arch: str) -> Iterator[HostGpu]:
         launches = (_simulated(made[0], kernel, names, scalars, arch) for kernel, names in steps)
         return LoadedSequence(tuple(launches), sequence.scratch_bytes)
 
-    def planned(family: str, p: Any, arch: str, folder: object, scalars: object, gpu: str) -> LaunchSequence:
+    def planned(family: str, p: Any, arch: str, folder: object, gpu: str) -> LaunchSequence:
         return called_of(family, p, arch)
 
     with _standing_in(arch, planned, load) as gpu:

@@ -213,6 +213,7 @@ def test_tiles_are_crossed_where_a_problem_leaves_the_choice() -> None:
     assert not any(c.crossed for c in SM90.configs(gemm_problem(144, 3328, 3840, **factors)))  # type: ignore[arg-type]
     crossed = [c for c in SM90.configs(replace(few, result=few.accumulator)) if c.crossed]
     assert crossed and {c.through for c in crossed} == {"shared"}
+    assert not any(c.crossed for c in SM90.configs(gemm_problem(144, 3303, 3840, "bf16", ldd=3303)))
 
 
 def test_parts_of_k_are_not_offered_to_a_batch() -> None:
