@@ -36,7 +36,7 @@ def wrong_of(numbers: range, decide: Callable[[Case], Verdict], **asked: Any) ->
     return [f"case {case.seed}: {case}\n{v.why}" for case, v in found if v.kind == "wrong"]
 
 
-@pytest.mark.deep(but=("max", "argmax", "rms_norm", "cross_entropy"))
+@pytest.mark.deep(but=("max", "argmax", "mean", "sum"))
 @pytest.mark.parametrize("function", EVERY)
 def test_a_sample_by_the_code_of_a_gpu(function: str) -> None:
     assert wrong_of(SAMPLE, run_in_simulator, functions=(function,)) == []
