@@ -14,7 +14,7 @@ digraph layout {
   n2 [label="i1 < 2\n* 1"]
   n3 [label="+"]
   n4 [label="Sw<1,0,1>\nx ^ ((x & 0x2) >> 1)"]
-  n5 [label="offset" shape=ellipse]
+  n5 [label=offset shape=ellipse]
   n0 -> n1
   n0 -> n2
   n1 -> n3
@@ -27,7 +27,7 @@ digraph layout {
 from __future__ import annotations
 
 from layoutalg.draw.picture import Cell, Diagram, Picture, grid
-from layoutalg.draw.scene import CHUNK_COLORS, Box, Line, Scene, Shape, Words, clean, hex_color, text_width
+from layoutalg.draw.scene import CHUNK_COLORS, Box, Line, Scene, Shape, Words, hex_color, text_width
 from layoutalg.draw.svg import MARGIN
 from layoutalg.errors import check_type
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, Swizzle, flatten_tree, to_text
@@ -45,19 +45,21 @@ def as_dot(layout: AnyLayout) -> str:
     'n2 -> n3'
     """
     labels, edges = _pipeline("as_dot", layout)
-    ends = (0, len(labels) - 1)
-    font = "fontname=monospace"
-    return "\n".join(
-        [
-            "digraph layout {",
-            f"  graph [{font} label={_quoted(str(layout))} labelloc=t rankdir=LR]",
-            f"  node [{font} shape=box]",
-            f"  edge [{font}]",
-            *(f"  n{i} [label={_quoted(x)}{' shape=ellipse' * (i in ends)}]" for i, x in enumerate(labels)),
-            *(f"  n{a} -> n{b}" for a, b in edges),
-            "}",
-        ]
+    last = len(labels) - 1
+    import graphviz
+
+    font = {"fontname": "monospace"}
+    graph = graphviz.Digraph(
+        "layout",
+        graph_attr={"label": _escaped(str(layout)), "labelloc": "t", "rankdir": "LR", **font},
+        node_attr={"shape": "box", **font},
+        edge_attr=font,
     )
+    for i, label in enumerate(labels):
+        graph.node(f"n{i}", _escaped(label), **({"shape": "ellipse"} if i in (0, last) else {}))
+    graph.edges((f"n{a}", f"n{b}") for a, b in edges)
+    source: str = graph.source
+    return source.expandtabs(2).rstrip()
 
 
 def graph_diagram(layout: AnyLayout) -> Diagram:
@@ -142,7 +144,8 @@ def _formula(swizzle: Swizzle) -> str:
     return f"{swizzle}\nx ^ ((x & {swizzle.yyy_mask:#x}) {arrow} {abs(swizzle.shift)})"
 
 
-def _quoted(text: str) -> str:
-    """`text` as a label in quotes: backslashes and quotes are themselves, and its lines are centred."""
-    escaped = clean(text).replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "\\n".join(escaped.splitlines()) + '"'
+def _escaped(text: str) -> str:
+    """`text` as a label: backslashes are themselves, and its lines are centred."""
+    import graphviz
+
+    return "\\n".join(map(graphviz.escape, text.splitlines()))

@@ -6,6 +6,7 @@ import re
 import xml.etree.ElementTree as ElementTree
 from typing import Any
 
+import graphviz
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from layoutalg import draw
 from layoutalg.analysis import Access
 from layoutalg.draw.bits import _read, pointer_walk
 from layoutalg.draw.files import MAX_SIDE, scene_image, scene_tex
-from layoutalg.draw.graph import _quoted
+from layoutalg.draw.graph import _escaped
 from layoutalg.draw.picture import Diagram, extents
 from layoutalg.draw.scene import Box, Dot, Line, Scene, Words, scene_svg
 from layoutalg.dtype import dtype
@@ -253,7 +254,10 @@ def test_text_from_users_stays_text(text: str) -> None:
         }
         assert not [name for n in nodes for name in n.attrib if name.startswith("on") or "href" in name]
     assert not set(draw.as_text(picture)) & set("\x00\x1b\u202e")
-    assert re.fullmatch(r'"(?:[^"\\\n]|\\.)*"', _quoted(text)), text
+    graph = graphviz.Digraph()
+    graph.node("n", _escaped(text))
+    label = r'(?:\w+|"(?:[^"\\]|\\.)*")'
+    assert re.fullmatch(rf"digraph {{\n\tn \[label={label}\]\n}}\n", graph.source, re.DOTALL), graph.source
 
 
 def test_the_graph_and_its_text_have_one_node_per_stage() -> None:

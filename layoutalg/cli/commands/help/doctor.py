@@ -247,7 +247,7 @@ def _gpu() -> tuple[str, str]:
 
 REQUIRED = tuple(
     Part(wheel, "everything", f"pip install {wheel}", functools.partial(_required, wheel))
-    for wheel in ("numpy", "sympy")
+    for wheel in ("numpy", "sympy", "graphviz")
 )
 """Libraries without which the package does not work."""
 
