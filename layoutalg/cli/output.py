@@ -6,58 +6,66 @@ import contextlib
 import json
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from layoutalg.answers import Answer, fields_of
 from layoutalg.cli.refusals import header
 from layoutalg.errors import printable
 
+if TYPE_CHECKING:
+    import rich.console
+    import rich.table
+
 PAGE = 100
 """Columns of a page: tables and pictures fit it, also when the output is a file or a pipe."""
 
-_GAP = "  "
+
+class Table(NamedTuple):
+    """A table: the first `left` columns are names, the others numbers."""
+
+    title: str
+    columns: Iterable[str]
+    rows: Iterable[Iterable[object]]
+    left: int = 1
+
+    def rendered(self) -> rich.table.Table:
+        """The table as rich prints it: cells are plain text, never markup."""
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        out = Table(
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            collapse_padding=True,
+            show_edge=False,
+        )
+        for index, name in enumerate(self.columns):
+            left = index < self.left
+            out.add_column(Text(name), justify="left" if left else "right", overflow="fold", no_wrap=not left)
+        for row in self.rows:
+            out.add_row(*(Text(printable(str(cell))) for cell in row))
+        return out
+
+
+def console(*, stderr: bool = False) -> rich.console.Console:
+    """A console on the current stdout or stderr: colours only on a terminal, never wider than a page."""
+    from rich.console import Console
+
+    out = Console(stderr=stderr, highlight=False, soft_wrap=False, emoji=False, markup=False)
+    if not out.is_terminal or out.width > PAGE:
+        out = Console(stderr=stderr, highlight=False, soft_wrap=False, emoji=False, markup=False, width=PAGE)
+    return out
 
 
 def page_width() -> int:
     """Columns of the terminal that stdout is, or of a page, whichever are fewer."""
-    return min(_terminal_columns(), PAGE) if sys.stdout.isatty() else PAGE
-
-
-def _terminal_columns() -> int:
+    if not sys.stdout.isatty():
+        return PAGE
     import shutil  # dear to import, and a pipe asks for no width
 
-    return shutil.get_terminal_size().columns
-
-
-class Table:
-    """A table: the first `left` columns are names, which are wrapped to fit the page, the others numbers."""
-
-    def __init__(
-        self, title: str, columns: Iterable[str], rows: Iterable[Iterable[object]], *, left: int = 1
-    ) -> None:
-        self.title, self.left = title, left
-        self._rows = [[printable(str(cell)) for cell in row] for row in (columns, *rows)]
-
-    def lines(self, width: int) -> Iterator[str]:
-        """The title, the heads of the columns above a rule, and the rows."""
-        if self.title:
-            yield from filled(self.title, width).splitlines()
-        widths = [max(map(len, column)) for column in zip(*self._rows, strict=True)]
-        names = widths[: self.left]
-        while sum(widths) + len(_GAP) * (len(widths) - 1) > width and max(names) > 1:
-            widest = names.index(max(names))
-            widths[widest] = names[widest] = names[widest] - 1
-        for number, row in enumerate(self._rows):
-            cells = [
-                textwrap.wrap(cell, size, break_on_hyphens=False) if i < self.left else [cell.rjust(size)]
-                for i, (cell, size) in enumerate(zip(row, widths, strict=True))
-            ]
-            for parts in zip_longest(*cells, fillvalue=""):
-                padded = (part.ljust(size) for part, size in zip(parts, widths, strict=True))
-                yield _GAP.join(padded).rstrip()
-            if not number:
-                yield "─" * (sum(widths) + len(_GAP) * (len(widths) - 1))
+    return min(shutil.get_terminal_size().columns, PAGE)
 
 
 def filled(text: str, width: int) -> str:
@@ -67,12 +75,18 @@ def filled(text: str, width: int) -> str:
 
 def say(*parts: str | Table) -> None:
     """Print sentences, wrapped to the page, and tables to stdout, with an empty line after a table."""
-    width = page_width()
+    lines: list[str] = []
     for part, after in zip(parts, (*parts[1:], ""), strict=False):
         if isinstance(part, Table):
-            print(*part.lines(width), *([""] if after != "" else []), sep="\n")
+            out = console()
+            with out.capture() as captured:
+                if part.title:
+                    out.print(printable(part.title), style="bold")
+                out.print(part.rendered())
+            lines += [line.rstrip() for line in captured.get().splitlines()] + [""] * (after != "")
         else:
-            print(filled(part, width))
+            lines.append(filled(part, page_width()))
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
 def say_verbatim(line: str) -> None:
@@ -108,64 +122,63 @@ def size_bytes(number: int) -> str:
 
 @contextlib.contextmanager
 def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Callable[[], None]]:
-    """A line on stderr that says what runs, only on a terminal; it vanishes at the end.
+    """A progress bar on stderr while something runs, only on a terminal; it vanishes at the end.
 
-    Yields a function that marks one of `total` steps as done.
+    Yields a function that marks one of `total` steps as done; without a total the bar pulses.
     """
     if quiet or not sys.stderr.isatty():
         yield lambda: None
         return
-    done = -1
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    def step() -> None:
-        nonlocal done
-        done += 1
-        of = f" {done} of {total}" if total is not None else ""
-        print(f"\r{printable(what)} ...{of}{_TO_END}", end="", file=sys.stderr, flush=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *([] if total is None else [MofNCompleteColumn()]),
+        TimeElapsedColumn(),
+        console=console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)
 
-    try:
-        step()
-        yield step
-    finally:
-        print(f"\r{_TO_END}", end="", file=sys.stderr, flush=True)
-
-
-_TO_END = "\x1b[K"
-"""The code by which a terminal clears its line behind the cursor."""
 
 Told = Callable[[str, "tuple[str, ...]", str], None]
 """A function that changes a row of a live table: its name, its cells, and the same as a line."""
 
 LIVE_ROWS = 12
-"""The number of rows of a live table, which are those that changed last."""
+"""Rows of a live table: the last ones that changed."""
 
 
 @contextlib.contextmanager
 def live_table(title: str, columns: Iterable[str], *, quiet: bool) -> Iterator[Told]:
-    """A table on stderr of what changed last, while something runs; it vanishes at the end.
+    """A table on stderr that changes while something runs, only on a terminal; it vanishes at the end.
 
     Where stderr is not a terminal, a line each time.  Yields a function that changes a row.
     """
-    names, rows, above = tuple(columns), dict[str, tuple[str, ...]](), 0
+    if quiet or not sys.stderr.isatty():
 
-    def show(lines: Sequence[str]) -> None:
-        nonlocal above
-        back = f"\x1b[{above}F\x1b[J" if above else ""  # to the table's first line, and clears from there
-        print(back, *(f"{line}\n" for line in lines), sep="", end="", file=sys.stderr, flush=True)
-        above = len(lines)
+        def written(name: str, cells: tuple[str, ...], line: str) -> None:
+            if not quiet:
+                print(printable(line), file=sys.stderr)
 
-    def changed(name: str, cells: tuple[str, ...], line: str) -> None:
-        if quiet:
-            return
-        if not sys.stderr.isatty():
-            print(printable(line), file=sys.stderr)
-            return
-        rows.pop(name, None)
-        rows[name] = cells
-        last = [(first, *of) for first, of in rows.items()][-LIVE_ROWS:]
-        show([*Table(title, names, last).lines(_terminal_columns()), f"{len(rows)} done"])
+        yield written
+        return
+    from rich.console import Group
+    from rich.live import Live
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    try:
+    names, rows = tuple(columns), dict[str, tuple[str, ...]]()
+    bar = Progress(TextColumn("{task.completed} done"), BarColumn(), TimeElapsedColumn())
+    task = bar.add_task("", total=None)
+    with Live(bar, console=console(stderr=True), transient=True, refresh_per_second=4) as live:
+
+        def changed(name: str, cells: tuple[str, ...], line: str) -> None:
+            rows.pop(name, None)
+            rows[name] = cells
+            bar.advance(task)
+            last = [(first, *of) for first, of in list(rows.items())[-LIVE_ROWS:]]
+            live.update(Group(printable(title), Table("", names, last).rendered(), bar))
+
         yield changed
-    finally:
-        show(())

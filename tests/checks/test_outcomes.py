@@ -364,7 +364,7 @@ def test_pytest_without_such_a_file_pays_for_little(
             assert "layoutalg.checks.pytest_plugin" in loaded
             rooms = ("analysis", "notation", "arch", "testing", "checks.file", "checks.runner")
             assert not loaded & {f"layoutalg.{room}" for room in rooms}
-            assert not {"numpy", "sympy"} & set(sys.modules)
+            assert not {"numpy", "sympy", "rich"} & set(sys.modules)
         """
     )
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # what others load is not ours

@@ -21,7 +21,7 @@ from tests.command import answer, run
 def test_an_installation_that_works() -> None:
     payload = answer("doctor")
     parts = {part["name"]: part for part in payload["parts"]}
-    assert {name for name, part in parts.items() if part["needed"]} == {"numpy", "sympy", "graphviz"}
+    assert {name for name, part in parts.items() if part["needed"]} == {"numpy", "sympy", "graphviz", "rich"}
     for part in parts.values():
         assert part["found"] == (part["reason"] is None) and part["use"]
         assert any(word in part["get"] for word in ("pip install", "apt-get install", "Toolkit")), part

@@ -79,6 +79,7 @@ SURROUNDINGS: tuple[dict[str, str], ...] = (
 )  # fmt: skip
 
 BROKEN: dict[str, tuple[str, ...]] = {
+    "rich": ("",),
     "numpy": ("solve", "synthesize", "generate", "verify", "bench", "inspect"),
     "sympy": ("solve",),
 }

@@ -247,7 +247,7 @@ def _gpu() -> tuple[str, str]:
 
 REQUIRED = tuple(
     Part(wheel, "everything", f"pip install {wheel}", functools.partial(_required, wheel))
-    for wheel in ("numpy", "sympy", "graphviz")
+    for wheel in ("numpy", "sympy", "graphviz", "rich")
 )
 """Libraries without which the package does not work."""
 
