@@ -24,7 +24,7 @@ ROOMS = [
 
 
 LONG = (
-    "analysis coming_from faq first_session hopper jobs kernel_language kernel_reading kernels learn "
+    "analysis coming_from faq first_session hopper index_code jobs kernel_language kernel_reading kernels learn "
     "published synthesis timing tuning"
 )
 """Pages that take long."""

@@ -47,9 +47,9 @@ READY = plan_cache.ready_sequence
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     """A driver in CuPy's place; nothing is kept from another test, but compiled code."""
 
-    def made(family: str, p: Any, arch: str, folder: Path | None, scalars: Any, gpu: str) -> Any:
+    def made(family: str, p: Any, arch: str, folder: Path | None, gpu: str) -> Any:
         if isinstance(p, GemmProblem):
-            return READY(family, p, arch, None, scalars)
+            return READY(family, p, arch, None)
         if str(p) not in COMPILED:
             COMPILED[str(p)] = compile_sequence(launches_of(p, arch), arch).ready()
         return COMPILED[str(p)]
