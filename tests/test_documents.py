@@ -24,8 +24,8 @@ ROOMS = [
 
 
 LONG = (
-    "analysis coming_from faq first_session hopper index_code jobs kernel_language kernel_reading kernels learn "
-    "published synthesis timing tuning"
+    "analysis coming_from faq first_session hopper index_code jobs kernel_language kernel_reading kernels "
+    "learn published synthesis timing tuning"
 )
 """Pages that take long."""
 

@@ -363,7 +363,7 @@ def _row(access: SourceAccess) -> tuple[str, ...]:
     counts = tuple(count(n or 0) for n in (access.instructions, access.total, access.ideal_total))
     line = f"{access.file}:{access.line}" if access.file else str(access.line)
     if access.function != access.kernel.rpartition("::")[2]:
-        line = f"{line}\nin {access.function}"
+        line = f"{line} in {access.function}"
     last = f"{access.efficiency or 0:.1%}"
     if access.ways is not None:
         last = f"{access.ways}-way" if access.ways > 1 else "conflict-free"
