@@ -202,7 +202,7 @@ def test_a_command_is_imported_when_it_is_asked_for() -> None:
     generate = ["generate", "relu", "--shape", "4,8"]
     for words, loaded, most in (
         (["--version"], [], 62),
-        (["analyze", "(32,32):(32,1)", "--access", "ld.shared.b32@col"], ["cli.app", "analysis"], 132),
+        (["analyze", "(32,32):(32,1)", "--access", "ld.shared.b32@col"], ["cli.app", "analysis"], 186),
         (generate, ["cli.app", "analysis", "codegen"], 410),
     ):
         python = [sys.executable, "-c", code.format(words=words, rooms=rooms)]
