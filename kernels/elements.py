@@ -175,6 +175,7 @@ def agrees(found: Any, exact: Any, allowed: Any, element: str) -> Any:
 
     A result must be NaN where the definition is NaN, infinite where it is, otherwise within `allowed`; where
     the definition is past the largest number of the type, or within `allowed` of that, it may be infinite.
+    A number that may be off by infinity may be anything.
 
     >>> import numpy
     >>> exact = numpy.array([1.0, numpy.nan, numpy.inf, -7e4])
@@ -184,7 +185,7 @@ def agrees(found: Any, exact: Any, allowed: Any, element: str) -> Any:
     import numpy
 
     with numpy.errstate(all="ignore"):
-        near = numpy.abs(found - exact) <= allowed
+        near = (numpy.abs(found - exact) <= allowed) | numpy.isposinf(allowed)
         past = numpy.abs(exact) + allowed >= ROUNDS_TO_INFINITY[element]
         over = numpy.isinf(found) & (numpy.sign(found) == numpy.sign(exact)) & past
     special = numpy.where(numpy.isnan(exact), numpy.isnan(found), found == exact)

@@ -309,4 +309,6 @@ FUNCTIONS: Mapping[str, ScalarFunction] = MappingProxyType(
         )
     }
 )  # fmt: skip
-"""Functions by name, PyTorch's: gelu_tanh is its gelu with approximate="tanh"; relu keeps NaN."""
+"""Functions by name, PyTorch's: gelu_tanh is its gelu with approximate="tanh"; relu keeps NaN.
+
+Of -infinity relu is 0 and the others are NaN, but for the narrow gelu, which is 0."""

@@ -141,7 +141,7 @@ class Product:
         return named_epilogue(
             reads_c="c" in self.forms, bias=bool(self.along), activation=self.activation,
             along="m" if self.along == "m" else "n", scales=self.scales,
-        )  # fmt: skip
+        ).rounded_to(ELEMENT[self.kind])  # fmt: skip
 
 
 def find_product(

@@ -248,7 +248,8 @@ class Epilogue:
         """Return the result of the steps on float64 values that are known up to `error`, and its error bound.
 
         `given` has the scalars, the matrix and the vectors by name, in float64; `roundoff` is that of the
-        type sums are finished in.  A matrix whose factor is 0 is not read.
+        type sums are finished in.  A matrix whose factor is 0 is not read.  A number that may be 0, times
+        infinity, may be anything, and so may what is made of it: it is 0 with an infinite error.
 
         >>> import numpy
         >>> relu = Epilogue((Scale(), Map(instr.FUNCTIONS["relu"])))
@@ -259,12 +260,13 @@ class Epilogue:
 
         with np.errstate(all="ignore"):
             for step in self.steps:
+                error = np.where(np.isfinite(value), error, 0)
+                unknown = np.isinf(error)
                 match step:
-                    case Scale(name):
-                        value, error = value * given[name], error * abs(given[name])
-                    case ScaleVector(name, along):
-                        vector = given[name][:, None] if along == "m" else given[name]
-                        value, error = value * vector, error * np.abs(vector)
+                    case Scale(name) | ScaleVector(name, _):
+                        factor = given[name][:, None] if self.arrays.get(name) == "m" else given[name]
+                        unknown = unknown | np.isinf(factor) & (error > 0) & (np.abs(value) <= error)
+                        value, error = value * factor, error * np.abs(factor)
                     case AddMatrix(name, factor):
                         if given[factor]:
                             value = value + given[factor] * given[name]
@@ -277,10 +279,9 @@ class Epilogue:
                         # a function may be exact, or of any slope
                         error = np.where(np.equal(error, 0), 0, f.slope * error) + f.absolute
                         x, value = value, f.meaning(value)
-                        error = error + roundoff * f.places(x, value)
-                        if f.relative:  # 0 times infinity is not a number
-                            error = error + f.relative * np.abs(value)
-                error = error + roundoff * np.abs(value)
+                        error = error + roundoff * f.places(x, value) + f.relative * np.abs(value)
+                error = np.where(unknown, np.inf, error + roundoff * np.abs(value))
+                value = np.where(unknown, 0, value)
             return (wrapped(value) if integers else value), error
 
 

@@ -94,7 +94,7 @@ def test_results_agree_where_the_definition_says() -> None:
         (nan, inf, nan, False), (inf, inf, nan, True), (inf, -inf, nan, False), (inf, nan, nan, False),
         (inf, 65504.0, inf, False), (1.0, nan, 0.5, False), (1.0, inf, 0.5, False), (65519.9, inf, 0.5, True),
         (65519.0, inf, 0.5, False), (-7e4, -inf, 0.5, True), (-7e4, inf, 0.5, False),
-        (7e4, 65504.0, 0.5, False),
+        (7e4, 65504.0, 0.5, False), (0.0, nan, inf, True), (0.0, -inf, inf, True), (inf, nan, inf, False),
     ]  # fmt: skip
     exact, found, allowed, wanted = (np.array(x) for x in zip(*cases, strict=True))
     assert agrees(found, exact, allowed, "f16").tolist() == wanted.astype(bool).tolist()

@@ -12,6 +12,7 @@ import pytest
 from layoutalg import errors
 from layoutalg.codegen.expr import GRID_LIMITS
 from layoutalg.codegen.gpu import to_cuda
+from layoutalg.codegen.instr import FUNCTIONS
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.calls.arrays import View, form_of
 from layoutalg.kernels.calls.product_api import _compute, chunks, matmul
@@ -199,6 +200,19 @@ def test_no_k_leaves_beta_c_and_the_bias_and_infinities_are_as_by_definition(sim
     x, y = np.array([[np.inf, 1], [np.nan, 1], [1e30, 1]], "f4"), np.array([[1, 0], [2, 3]], "f4")
     got = matmul(x, y, alpha=1e30, simulate=simulate)
     assert np.isinf(got[[0, 2], 0]).all() and np.isnan(got[[0, 1], 1]).all() and np.isnan(got[1, 0])
+
+
+@pytest.mark.deep
+@each("kind", ["f2", "f4"])
+@each("activation", FUNCTIONS)
+def test_an_activation_of_edges_is_the_same_by_definition_and_in_the_simulator(
+    kind: str, activation: str
+) -> None:
+    """Of -infinity that of 16 bits is 0 for gelu, and PyTorch's NaN for others."""
+    x, one = np.array([[-np.inf, np.inf, np.nan, -0.0, 6e4, -6e4, -15, 6e-8]], kind).T, np.ones((1, 8), kind)
+    got, kernels = (matmul(x, one, activation=activation, simulate=ran) for ran in (False, True))
+    np.testing.assert_allclose(got, kernels, rtol=1e-3, atol=1e-7)
+    assert (got[0, 0] == 0) == (activation == "relu" or (activation, kind) == ("gelu", "f2"))
 
 
 # --- what is copied, and what is refused ---------------------------------------------------------------

@@ -13,7 +13,7 @@ import pytest
 
 from layoutalg.codegen.expr import Const, evaluate
 from layoutalg.codegen.gpu import to_cuda
-from layoutalg.codegen.instr import ScalarFunction
+from layoutalg.codegen.instr import FUNCTIONS, ScalarFunction
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global
 from layoutalg.errors import ArgumentTypeError, IRError, LayoutAlgError, SimulationError, UnsupportedError
@@ -201,3 +201,24 @@ def test_products_that_are_not_scaled_leave_in_boxes() -> None:
     """An epilogue without a step, of which the tiles of wgmma pack pairs."""
     p = replace(gemm_problem(128, 64, 128, "bf16"), epilogue=Epilogue())
     assert all(launches(p, c, "sm_90a").kernels for c in SM90.configs(p)[:2])
+
+
+def test_what_may_be_zero_times_infinity_may_be_anything() -> None:
+    """gelu(-15) is 0 in floats and -6e-50 by definition; relu of -infinity is 0, whatever the error was."""
+    x = np.array([-15.0, 3.0, -(inf := np.inf)])
+    steps = Epilogue((Map(GELU), ScaleVector("s", ""), AddVector("t"), Map(RELU)))
+    value, error = steps.definition(x, np.array([1e-6, 1e-6, inf]), {"s": inf, "t": np.ones(3)}, 2.0**-23)
+    assert value[:2].tolist() == [0, inf] and np.isnan(value[2]) and error[0] == inf
+    value, error = Epilogue((Map(RELU),)).definition(x, np.abs(x) * 1e-6, {}, 2.0**-23)
+    assert value.tolist() == [0, 3, 0] and error[2] == 0
+
+
+@pytest.mark.deep
+@each("function", [*FUNCTIONS.values(), LEAKY])
+def test_a_function_then_factors_are_the_definition_at_the_edges(function: ScalarFunction) -> None:
+    edges = [-0.0, 1, -1, -6, -14.5, -15, -88, -105, 1e-45, -1e-38, 3e38, -3e38, 9, np.inf, -np.inf, np.nan]
+    factors = [np.inf, -np.inf, 0.0, -0.0, 3e38, np.nan, 1e-38, 2.0]
+    p = gemm_problem(16, 8, 1, "f32", epilogue=Epilogue((Map(function), ScaleVector("s", "n"))))
+    numbers = {"a": np.array(edges), "b": np.ones(8), "s": np.array(factors)}
+    given = cases.arguments(p) | {name: cases.packed(x, "f32") for name, x in numbers.items()}
+    assert not cases.wrong(p, launches(p, SIMT.configs(p)[0]), given)
