@@ -407,11 +407,12 @@ def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Perm
 
     Lanes of several runs conflict less, and write parts of more lines.
     """
-    best = inf, 0.0, c, PLAIN
-    least, m = Stage(x, c).tile_bytes, machine_of(arch)
-    for lanes, pad in product((0, 8, 4), (0, 16, 32)):
-        option = replace(c, pad_bytes=pad, lanes=lanes)
-        stage = Stage(x, option)
+    given, m = Stage(x, c), machine_of(arch)
+    best, least = (inf, 0.0, c, PLAIN), given.tile_bytes
+    padded = [given.arranged(pad_bytes=pad) for pad in (0, 16, 32)]
+    for lanes, tile in product((0, 8, 4), padded):
+        stage = tile.arranged(lanes=lanes)
+        option = stage.config
         if stage.tile_bytes > max(TILE_BYTES, least) or not _is_whole(stage, lanes):
             continue
         loads = stage.stores * len(reads(stage))
@@ -419,12 +420,15 @@ def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, Perm
         each = SEEN * stage.blocks / (m.sms * m.cycles_per_us)
         if lanes and memory + each * (stage.loads + loads) / 32 >= best[0]:
             continue  # even with one wavefront per access
+        accesses = tuple(_accesses(stage))
+        costs, ideal = _wavefronts(accesses, arch, (PLAIN,))
+        if costs[0] == ideal and not lanes:
+            return costs[0] / 32, option
         arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST
-        costs, ideal = _wavefronts(_accesses(stage), arch)
-        for swizzle, cost in zip((PLAIN, *SWIZZLES), costs, strict=True):
-            cost += arithmetic * loads if swizzle.bits else 0
-            if cost == ideal and not lanes:
-                return cost / 32, replace(option, swizzle=swizzle)
+        if memory + each * (ideal + arithmetic * loads) / 32 < min(best[0], memory + each * costs[0] / 32):
+            swizzled, _ = _wavefronts(accesses, arch, SWIZZLES)
+            costs += [cost + arithmetic * loads for cost in swizzled]
+        for swizzle, cost in zip((PLAIN, *SWIZZLES), costs, strict=False):
             time = memory + each * cost / 32
             if time < best[0]:
                 best = time, cost / 32, option, swizzle
@@ -452,13 +456,24 @@ def _some_warps(work: int) -> Any:
 def _wavefronts(
     accesses: Iterable[tuple[str, int, Any]],
     arch: str | Arch,
-    swizzles: Sequence[Swizzle] = (PLAIN, *SWIZZLES),
+    swizzles: Sequence[Swizzle],
 ) -> tuple[list[float], float]:
     """Wavefronts of all accesses under each swizzle, and the ideal."""
     totals, ideal = np.zeros(len(swizzles)), 0.0
     for op, times, places in accesses:
-        rule, machine = warp_rule(op, "shared", arch)
-        served, floor, _ = swizzled_batch(rule, machine, *batch_lanes(rule, machine, places), swizzles)
-        totals += times * served.mean(axis=1)
-        ideal += times * float(floor.mean())
+        served, floor = _served(op, arch, places.tobytes(), places.dtype, tuple(swizzles))
+        totals += times * served
+        ideal += times * floor
     return totals.tolist(), ideal
+
+
+@lru_cache(maxsize=128)
+def _served(
+    op: str, arch: str | Arch, places: bytes, kind: Any, swizzles: tuple[Swizzle, ...]
+) -> tuple[Any, float]:
+    """The mean wavefronts of warps that access these places, under each swizzle, and the ideal ones: tiles
+    with other lanes and vectors share them."""
+    rule, machine = warp_rule(op, "shared", arch)
+    checked = batch_lanes(rule, machine, np.frombuffer(places, kind).reshape(-1, machine.lanes))
+    served, floor, _ = swizzled_batch(rule, machine, *checked, swizzles)
+    return served.mean(axis=1), float(floor.mean())
