@@ -46,7 +46,7 @@ ENOUGH_BYTES = 64
 _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "pad_bytes": ("_placement", "coefficients", "tile_bytes", "_over_bytes", "run_layout", "layout"),
     "lanes": ("lanes", "word_rows"), "swizzle": ("layout",), "walk": ("walk",),
-    "lines": (), "threads": (), "loading": (), "storing": (),
+    "turned": ("word_rows",), "lines": (), "threads": (), "loading": (), "storing": (),
 }  # fmt: skip
 """What follows, of the cached values of a stage, from fields of its configuration."""
 
