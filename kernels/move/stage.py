@@ -109,9 +109,9 @@ class Stage:
     def arranged(self, **changes: Any) -> Stage:
         """The tile with other fields of its configuration, those of `_FOLLOWS`: what is known of it otherwise
         is kept."""
-        other = Stage(self.moves, replace(self.config, **changes))
-        if other.config == self.config:
+        if all(getattr(self.config, name) == value for name, value in changes.items()):
             return self
+        other = Stage(self.moves, replace(self.config, **changes))
         gone = {"moves", "config"}.union(*(_FOLLOWS[name] for name in changes))
         vars(other).update((name, value) for name, value in vars(self).items() if name not in gone)
         return other
