@@ -142,8 +142,9 @@ def _transpose_candidates(p: MatrixProblem, arch: str | Arch) -> Iterator[family
 
 def _permute_candidates(p: PermuteProblem, arch: str | Arch) -> Iterator[family.Candidate]:
     x = normalise(p)
+    yield family.Candidate(plan.first(x, arch))
     found = plan.configs(x, arch)
-    yield from map(family.Candidate, found)
+    yield from map(family.Candidate, found[1:])
     yield from (family.Candidate(c, why) for c, why in plan.refusals(x, arch).items())
     staged = [c for c in found if c.way == "staged"]
     if staged and not any(c.via == "cp.async" for c in staged):

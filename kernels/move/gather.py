@@ -65,7 +65,6 @@ class Read:
         return slot * self.nbytes // len(self.slots)
 
 
-@lru_cache(maxsize=64)
 def reads(stage: Stage) -> tuple[Read, ...]:
     """The loads of a vector's elements; where runs are turned, of words at the elements of its first run.
 
@@ -77,6 +76,12 @@ def reads(stage: Stage) -> tuple[Read, ...]:
     >>> [(r.nbytes, r.slots) for r in reads(Stage(x, PermuteConfig("staged", (2, 1024), 256, 4, 4)))]
     [(8, ((0,), (2,))), (8, ((1,), (3,)))]
     """
+    return _reads(stage.arranged(lanes=0))
+
+
+@lru_cache(maxsize=64)
+def _reads(stage: Stage) -> tuple[Read, ...]:
+    """`reads` of all lanes that a run has: no others change a vector."""
     width = WORD_BYTES if stage.config.turned else stage.size
     swizzle, (aligned, kind_of) = stage.config.swizzle, kinds(stage)
     origins = (0,) * stage.moves.rank

@@ -112,7 +112,7 @@ def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     >>> from layoutalg.kernels.matrix import matrix_problem
     >>> from layoutalg.kernels.move.matrix_plan import transpose_configs
     >>> p = matrix_problem(64, 64, "f32", turned=True)
-    >>> build_transpose(p, transpose_configs(p)[0]).name
+    >>> build_transpose(p, next(transpose_configs(p))).name
     'transpose_f32'
     """
     by_vectors = c.edges == "vectors"

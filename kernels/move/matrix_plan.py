@@ -164,22 +164,22 @@ def rows_per_word(element_bytes: int) -> int:
     return max(1, 4 // element_bytes)
 
 
-def transpose_configs(p: MatrixProblem, arch: str | Arch = DEFAULT_ARCH) -> tuple[TransposeConfig, ...]:
-    """The configurations that fit a transpose, best first.
+def transpose_configs(p: MatrixProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[TransposeConfig]:
+    """Yield the configurations that fit a transpose, best first, each made on demand.
 
     Vectors are as wide as both leading dimensions allow; the swizzle of each is synthesised.  The largest
     tile that gives every SM a block comes first, then smaller ones, then those that do not fill the GPU.
 
     >>> from layoutalg.kernels.matrix import matrix_problem
-    >>> print(transpose_configs(matrix_problem(4096, 4096, "f32", turned=True))[0].layout)
+    >>> print(next(transpose_configs(matrix_problem(4096, 4096, "f32", turned=True))).layout)
     Sw<3,2,6> o 0 o (64,64):(64,1)
     """
     chip = find_arch(arch)
-    tried = (_config(p, tile, chip) for tile in _tiles(p))
-    found = [c for c in tried if isinstance(c, TransposeConfig)]
     sms = machine_of(chip).sms
-    filling = [c for c in found if -(-p.m // c.tile_m) * -(-p.n // c.tile_n) >= sms]
-    return tuple(filling + [c for c in reversed(found) if c not in filling])
+    filling = [(m, n) for m, n in _tiles(p) if -(-p.m // m) * -(-p.n // n) >= sms]
+    for tile in (*filling, *(tile for tile in reversed(tuple(_tiles(p))) if tile not in filling)):
+        if isinstance(found := _config(p, tile, chip), TransposeConfig):
+            yield found
 
 
 def transpose_refusals(
@@ -208,14 +208,14 @@ def further_transposes(p: MatrixProblem, arch: str | Arch = DEFAULT_ARCH) -> Ite
     chip, size = find_arch(arch), p.element_bytes
     sms = machine_of(chip).sms
     sides = [n // size for n in FURTHER_SIDES_BYTES if n // size >= 4] if _by_vectors(p) else FURTHER_SIDES
-    chosen = transpose_configs(p, arch)
-    if not chosen:
+    chosen = next(transpose_configs(p, arch), None)
+    if chosen is None:
         return
 
     def distance(asked: tuple[int, tuple[int, int]]) -> tuple[bool, int, int]:
         nbytes, (m, n) = asked
         blocks = -(-p.m // m) * -(-p.n // n)
-        sizes = ((m, chosen[0].tile_m), (n, chosen[0].tile_n), (nbytes, THREAD_BYTES))
+        sizes = ((m, chosen.tile_m), (n, chosen.tile_n), (nbytes, THREAD_BYTES))
         return blocks < sms, sum(abs(x.bit_length() - y.bit_length()) for x, y in sizes), m
 
     asked = product(FURTHER_THREAD_BYTES, product(sides, sides))
@@ -323,7 +323,7 @@ def accesses(c: CopyConfig | TransposeConfig, element: DType) -> tuple[tuple[Pla
 
     >>> from layoutalg.kernels.matrix import matrix_problem
     >>> p = matrix_problem(4096, 4096, "u8", turned=True)
-    >>> [access.op for _, access in accesses(transpose_configs(p)[0], p.dtype)]
+    >>> [access.op for _, access in accesses(next(transpose_configs(p)), p.dtype)]
     ['ld.global.b128', 'st.shared.b32', 'ld.shared.b128', 'st.global.b128']
     """
     return _copy_accesses(c, element) if isinstance(c, CopyConfig) else _transpose_accesses(c, element)

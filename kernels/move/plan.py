@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from heapq import heapify, heappop, heappush
 from itertools import product
 from math import inf, lcm, prod
 from types import MappingProxyType
@@ -78,6 +79,9 @@ ROW_BYTES = 64
 SWIZZLES = tuple(Swizzle(3, 4, shift) for shift in range(3, 12))
 """The swizzles that XOR the 16-byte pieces of a line with other bits of the offset."""
 
+LANES = 0, 8, 4
+"""The lanes of a run that are tried."""
+
 SWIZZLE_COST, UNALIGNED_SWIZZLE_COST = 0.5, 1.5
 """The wavefronts that the arithmetic of a swizzled read is worth: one XOR of a value known per thread, or a
 new computation of the address where rows start anywhere."""
@@ -129,12 +133,23 @@ def configs(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> tuple[PermuteConfig, .
     return tuple(dict.fromkeys(_candidates(x, arch)))
 
 
+@lru_cache(maxsize=128)
+def first(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> PermuteConfig:
+    """The first of `configs`, without making the others.
+
+    >>> from layoutalg.kernels.move.problem import normalise, permute_problem
+    >>> x = normalise(permute_problem((64, 64), (1, 0), "f32"))
+    >>> first(x) == configs(x)[0]
+    True
+    """
+    return next(_candidates(x, arch))
+
+
 def _candidates(x: Moves, arch: str | Arch) -> Iterator[PermuteConfig]:
     sms = machine_of(arch).sms
     if _rows_stay_whole(x):
         yield _direct(x, sms)
-    tried = [_stored(x, c, arch) for c in _widened(x, _ranked(x, arch)[:BEST_TILES], find_arch(arch))]
-    yield from (c for _, c in sorted(tried, key=lambda option: option[0]))
+    yield from _by_time(_widened(_ranked(x, arch)[:BEST_TILES], find_arch(arch)), arch)
     yield _direct(x, sms)
 
 
@@ -147,27 +162,38 @@ def further(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> Iterator[PermuteConfig
     >>> len(set(further(x)) | set(configs(x))) >= 16
     True
     """
-    others = _widened(x, _ranked(x, arch)[BEST_TILES:FURTHER_TILES], find_arch(arch))[:FURTHER]
-    found = [c for _, c in sorted((_stored(x, c, arch) for c in others), key=lambda option: option[0])]
+    others = _widened(_ranked(x, arch)[BEST_TILES:FURTHER_TILES], find_arch(arch))[:FURTHER]
+    found = list(_by_time(others, arch))
     own = [c for c in configs(x, arch) if c.way == "staged"]
-    found[THREADS_AT:THREADS_AT] = [other for c in own[:1] for other in _other_threads(x, c)]
+    found[THREADS_AT:THREADS_AT] = [other for c in own[:1] for other in _other_threads(Stage(x, c))]
     yield from dict.fromkeys(found)
     for c in (*own[1:], *found):
-        yield from _other_threads(x, c)
+        yield from _other_threads(Stage(x, c))
 
 
-def _widened(x: Moves, found: Sequence[PermuteConfig], machine: Arch) -> list[PermuteConfig]:
+def _widened(found: Sequence[Stage], machine: Arch) -> list[Stage]:
     """Tiles with vectors of several widths, and their threads."""
-    return [_threaded(Stage(x, c), machine) for tile in found for c in _widths(x, tile)]
+    return [_threaded(stage, _threads(stage, machine)) for tile in found for stage in _widths(tile)]
 
 
-def _other_threads(x: Moves, c: PermuteConfig) -> list[PermuteConfig]:
+def _by_time(found: Sequence[Stage], arch: str | Arch) -> Iterator[PermuteConfig]:
+    """Yield tiles with their swizzles, best first, what comes first among equals; a swizzle is sought where
+    even the least that its tile can take is the least that is left."""
+    queue = [(_least_us(stage, arch), -1, n, stage.config) for n, stage in enumerate(found)]
+    heapify(queue)
+    while queue:
+        _, left, n, c = heappop(queue)
+        if left:
+            time, c = _stored(found[n], arch)
+            heappush(queue, (time, 0, n, c))
+        else:
+            yield c
+
+
+def _other_threads(stage: Stage) -> list[PermuteConfig]:
     """A staged configuration with twice and with half as many threads, as far as blocks of a plan go."""
-    return [
-        replace(c, threads=n, loading=_loading(stage, n), storing=_storing(stage, n))
-        for n, stage in ((n, Stage(x, replace(c, threads=n))) for n in (2 * c.threads, c.threads // 2))
-        if LEAST_THREADS <= n <= MOST_THREADS
-    ]
+    counts = 2 * stage.config.threads, stage.config.threads // 2
+    return [_threaded(stage, n).config for n in counts if LEAST_THREADS <= n <= MOST_THREADS]
 
 
 def _rows_stay_whole(x: Moves) -> bool:
@@ -197,33 +223,31 @@ def _direct(x: Moves, sms: int) -> PermuteConfig:
     return PermuteConfig("direct", tuple(tile), threads, via="registers")
 
 
-def _ranked(x: Moves, arch: str | Arch) -> list[PermuteConfig]:
-    """A configuration of every tile and unit, of the widest vectors and without a swizzle, best first."""
-    machine, m, found = find_arch(arch), machine_of(arch), list[tuple[float, PermuteConfig]]()
-    for c, why in _sized(x, machine):
+def _ranked(x: Moves, arch: str | Arch) -> list[Stage]:
+    """A stage of every tile and unit, of the widest vectors and without a swizzle, best first."""
+    machine, m, found = find_arch(arch), machine_of(arch), list[tuple[float, Stage]]()
+    for stage, why in _sized(x, machine):
         if why is None:
-            c = _threaded(Stage(x, c), machine)
-            stage = Stage(x, c)
+            stage = _threaded(stage, _threads(stage, machine))
             digits = _digits(stage) * stage.stores / 32
-            found.append((time_us(tile_work(stage, m, digits), m, SUM), c))
-    return [c for _, c in sorted(found, key=lambda option: option[0])]
+            found.append((time_us(tile_work(stage, m, digits), m, SUM), stage))
+    return [stage for _, stage in sorted(found, key=lambda option: option[0])]
 
 
-def _sized(x: Moves, machine: Arch) -> Iterator[tuple[PermuteConfig, ResourceError | None]]:
+def _sized(x: Moves, machine: Arch) -> Iterator[tuple[Stage, ResourceError | None]]:
     """The widest vectors of every tile and unit, threads and swizzle aside, and what refuses it."""
-    most = min(TILE_BYTES, machine.max_shared_bytes_per_block)
+    most, align = min(TILE_BYTES, machine.max_shared_bytes_per_block), SECTOR_BYTES // x.result_bytes
     for tile in tiles(x, most):
-        by_vectors, by_sectors = (
-            Stage(x, _wide(x, tile, align, machine)) for align in (0, SECTOR_BYTES // x.result_bytes)
-        )
-        c = by_sectors.config
-        other = c.align > c.vec and (by_sectors.lead or by_sectors.dst_run != by_vectors.dst_run)
-        for stage in (by_vectors, by_sectors) if other else (by_vectors,):
+        found = [_wide(x, tile, 0, machine)]
+        if align > found[0].config.vec:
+            by_sectors = _wide(x, tile, align, machine)
+            found += [by_sectors] if by_sectors.lead or by_sectors.dst_run != found[0].dst_run else []
+        for stage in found:
             refused = None
             if stage.tile_bytes > most:
                 asked = f"shared memory bytes of a tile {tile} of {x}, stored in units of {stage.unit}"
                 refused = ResourceError(asked, stage.tile_bytes, most)
-            yield stage.config, refused
+            yield stage, refused
 
 
 def refusals(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> dict[PermuteConfig, ResourceError]:
@@ -233,10 +257,10 @@ def refusals(x: Moves, arch: str | Arch = DEFAULT_ARCH) -> dict[PermuteConfig, R
     >>> list(refusals(normalise(permute_problem((64, 64), (1, 0), "f32"))))
     []
     """
-    return {c: why for c, why in _sized(x, find_arch(arch)) if why is not None}
+    return {stage.config: why for stage, why in _sized(x, find_arch(arch)) if why is not None}
 
 
-def _wide(x: Moves, tile: tuple[int, ...], align: int, machine: Arch) -> PermuteConfig:
+def _wide(x: Moves, tile: tuple[int, ...], align: int, machine: Arch) -> Stage:
     """The widest chunks and vectors of a tile."""
     size, plain = x.element_bytes, PermuteConfig("staged", tile, 32)
     stage = Stage(x, plain)
@@ -245,36 +269,39 @@ def _wide(x: Moves, tile: tuple[int, ...], align: int, machine: Arch) -> Permute
     vec = min(vec, MOST_GATHERED_BYTES // size)
     asynchronous = machine.compute_capability >= (8, 0) and chunk * size >= 4
     via: Literal["cp.async", "registers"] = "cp.async" if asynchronous else "registers"
-    c = replace(plain, chunk=chunk, vec=vec, via=via, walk="tile", align=align)
-    stage, soon = Stage(x, c), Stage(x, replace(c, walk="rows"))
-    here, there = (filled_units(one, HALF_LINE_BYTES) for one in (stage, soon))
-    if soon.walk != stage.walk and there * ROWS_WORTH < here:
-        c, stage = soon.config, soon
-    filled = [filled_units(stage, nbytes) * nbytes for nbytes in (HALF_LINE_BYTES, LINE_BYTES)]
+    stage = Stage(x, replace(plain, chunk=chunk, vec=vec, via=via, walk="tile", align=align))
+    soon = stage.arranged(walk="rows")
+    if soon.walk != stage.walk:
+        here, there = (filled_units(one, HALF_LINE_BYTES) for one in (stage, soon))
+        stage = soon if there * ROWS_WORTH < here else stage
     dense = 2 * prod(m.extent for m in x.modes if m.src) > x.src_elems - x.src_offset  # most bytes of lines
-    lines = asynchronous and dense and filled[1] <= LINES_WORTH * filled[0]
-    return replace(c, lines=lines, turned=stage.can_turn)
+    lines = asynchronous and dense
+    if lines:
+        halves, whole = (filled_units(stage, nbytes) * nbytes for nbytes in (HALF_LINE_BYTES, LINE_BYTES))
+        lines = whole <= LINES_WORTH * halves
+    return stage.arranged(lines=lines, turned=stage.can_turn)
 
 
-def _widths(x: Moves, c: PermuteConfig) -> Iterator[PermuteConfig]:
-    """A configuration with narrower vectors too, where it does not turn words; in units of sectors and, where
-    words can be turned so, of vectors."""
-    yield c
+def _widths(stage: Stage) -> Iterator[Stage]:
+    """A tile with narrower vectors too, where it does not turn words; in units of sectors and, where words
+    can be turned so, of vectors."""
+    yield stage
+    x, c = stage.moves, stage.config
     if not c.turned:
         for vec in (n for n in (4 * FEW_ELEMS, 2 * FEW_ELEMS, FEW_ELEMS) if n <= c.vec):
-            narrow = replace(c, vec=vec, turned=Stage(x, replace(c, vec=vec)).can_turn)
+            narrow = Stage(x, replace(c, vec=vec)) if vec < c.vec else stage
+            narrow = narrow.arranged(turned=narrow.can_turn)
             if vec < c.vec:
                 yield narrow
-            alone = replace(narrow, align=0)
-            if c.align and not narrow.turned and Stage(x, alone).can_turn:
-                yield replace(alone, turned=True)
+            alone = Stage(x, replace(narrow.config, align=0))
+            if c.align and not narrow.config.turned and alone.can_turn:
+                yield alone.arranged(turned=True)
 
 
-def _threaded(stage: Stage, chip: Arch) -> PermuteConfig:
-    """The configuration with its threads."""
-    threads = _threads(stage, chip)
+def _threaded(stage: Stage, threads: int) -> Stage:
+    """The tile with so many threads."""
     loading, storing = _loading(stage, threads), _storing(stage, threads)
-    return replace(stage.config, threads=threads, loading=loading, storing=storing)
+    return stage.arranged(threads=threads, loading=loading, storing=storing)
 
 
 def _widest(length: int, size: int, most: int) -> int:
@@ -283,11 +310,29 @@ def _widest(length: int, size: int, most: int) -> int:
     return next((n // size for n in (16, 8, 4) if size < n <= limit), 1)
 
 
-def _stored(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:
-    """The configuration with a swizzle, and the microseconds it takes."""
-    wavefronts, c = _swizzled(x, c, arch)
-    stage, m = Stage(x, c), machine_of(arch)
-    return time_us(tile_work(stage, m, _instructions(stage), wavefronts), m, SUM), c
+def _stored(tile: Stage, arch: str | Arch) -> tuple[float, PermuteConfig]:
+    """The microseconds that a tile takes with its swizzle, and its configuration."""
+    (wavefronts, stage), m = _swizzled(tile, arch), machine_of(arch)
+    return time_us(tile_work(stage, m, _instructions(stage), wavefronts), m, SUM), stage.config
+
+
+def _least_us(tile: Stage, arch: str | Arch) -> float:
+    """No more than the microseconds that a tile takes with any lanes, padding and swizzle.
+
+    Padding moves rows apart at least as far as it moves the last element's place, so that no tile gets
+    smaller.  A vector takes at least one load, and loads and chunks a wavefront each.
+    """
+    m, wavefronts = machine_of(arch), (tile.loads + tile.stores) / 32
+    found = (stage for stage in (tile.arranged(lanes=lanes) for lanes in LANES) if _is_whole(stage))
+    return min(time_us(tile_work(stage, m, _work(stage, 1, 0), wavefronts), m, SUM) for stage in found)
+
+
+def _arranged(tile: Stage) -> Iterator[Stage]:
+    """Yield a tile with the lanes and padding that it may have."""
+    most = max(TILE_BYTES, tile.tile_bytes)
+    padded = [tile.arranged(pad_bytes=pad) for pad in (0, 16, 32)]
+    found = (one.arranged(lanes=lanes) for lanes, one in product(LANES, padded))
+    yield from (stage for stage in found if stage.tile_bytes <= most and _is_whole(stage))
 
 
 def clock_of(x: Moves, c: PermuteConfig, arch: str | Arch) -> Clock:
@@ -340,14 +385,13 @@ def _instructions(stage: Stage) -> float:
     moved = 2 * vec if stage.config.turned else sum(len(permutes(word)) for word in words)
     kind = "swizzle" if stage.src_aligned and not stage.lead else "swizzle anywhere"
     each = 1 + (INSTRUCTIONS[kind] if swizzled else 0)
+    return _work(stage, len(found) * each, moved)
+
+
+def _work(stage: Stage, loads: float, moved: float) -> float:
+    """Instructions of a block whose vectors take so many for their loads and their byte permutes."""
     cut, torn = _ends(stage)
     ends = cut * INSTRUCTIONS["cut"] * sum(1 + n * (n > 1) for _, n in parts(stage))
-    return _work(stage, ends, len(found) * each, moved, torn)
-
-
-def _work(stage: Stage, ends: float, loads: float, moved: float, torn: float) -> float:
-    """Instructions of a block whose vectors take so many for their ends, their loads and their byte permutes,
-    and write so many sectors beyond those that they fill."""
     cast = INSTRUCTIONS["converted"] * stage.config.vec if stage.moves.cast else 0
     vector = (INSTRUCTIONS["vector"] + ends + cast) * stage.group + loads + moved + _digits(stage)
     stores = stage.stores * (vector + INSTRUCTIONS["torn sector"] * torn * stage.group)
@@ -401,38 +445,38 @@ def whole_elems(swizzles: Swizzles) -> int:
     return 1 << min((s.base for s in swizzles if s.bits), default=4)
 
 
-def _swizzled(x: Moves, c: PermuteConfig, arch: str | Arch) -> tuple[float, PermuteConfig]:
-    """The lanes, padding and swizzle that cost the least time, what comes first among equals; and the
-    wavefronts of a block.
+def _swizzled(tile: Stage, arch: str | Arch) -> tuple[float, Stage]:
+    """The wavefronts of a block with the lanes, padding and swizzle that cost the least time, what comes
+    first among equals; and the tile with them.
 
     Lanes of several runs conflict less, and write parts of more lines.
     """
-    best = inf, 0.0, c, PLAIN
-    least, m = Stage(x, c).tile_bytes, machine_of(arch)
-    for lanes, pad in product((0, 8, 4), (0, 16, 32)):
-        option = replace(c, pad_bytes=pad, lanes=lanes)
-        stage = Stage(x, option)
-        if stage.tile_bytes > max(TILE_BYTES, least) or not _is_whole(stage, lanes):
-            continue
+    best, m = (inf, 0.0, tile), machine_of(arch)
+    for stage in _arranged(tile):
+        lanes = stage.config.lanes
         loads = stage.stores * len(reads(stage))
         memory = time_us(tile_work(stage, m), m, SUM)
         each = SEEN * stage.blocks / (m.sms * m.cycles_per_us)
         if lanes and memory + each * (stage.loads + loads) / 32 >= best[0]:
             continue  # even with one wavefront per access
+        accesses = tuple(_accesses(stage))
+        costs, ideal = _wavefronts(accesses, arch, (PLAIN,))
+        if costs[0] == ideal and not lanes:
+            return costs[0] / 32, stage
         arithmetic = SWIZZLE_COST if stage.src_aligned and not stage.lead else UNALIGNED_SWIZZLE_COST
-        costs, ideal = _wavefronts(_accesses(stage), arch)
-        for swizzle, cost in zip((PLAIN, *SWIZZLES), costs, strict=True):
-            cost += arithmetic * loads if swizzle.bits else 0
-            if cost == ideal and not lanes:
-                return cost / 32, replace(option, swizzle=swizzle)
+        if memory + each * (ideal + arithmetic * loads) / 32 < min(best[0], memory + each * costs[0] / 32):
+            swizzled, _ = _wavefronts(accesses, arch, SWIZZLES)
+            costs += [cost + arithmetic * loads for cost in swizzled]
+        for swizzle, cost in zip((PLAIN, *SWIZZLES), costs, strict=False):
             time = memory + each * cost / 32
             if time < best[0]:
-                best = time, cost / 32, option, swizzle
-    return best[1], replace(best[2], swizzle=best[3])
+                best = time, cost / 32, stage.arranged(swizzle=swizzle)
+    return best[1:]
 
 
-def _is_whole(stage: Stage, lanes: int) -> bool:
+def _is_whole(stage: Stage) -> bool:
     """True when lanes can be arranged so, and write whole sectors next to each other."""
+    lanes = stage.config.lanes
     return not lanes or (stage.lanes == lanes and lanes * stage.config.vec * stage.dst_size >= SECTOR_BYTES)
 
 
@@ -452,13 +496,24 @@ def _some_warps(work: int) -> Any:
 def _wavefronts(
     accesses: Iterable[tuple[str, int, Any]],
     arch: str | Arch,
-    swizzles: Sequence[Swizzle] = (PLAIN, *SWIZZLES),
+    swizzles: Sequence[Swizzle],
 ) -> tuple[list[float], float]:
     """Wavefronts of all accesses under each swizzle, and the ideal."""
     totals, ideal = np.zeros(len(swizzles)), 0.0
     for op, times, places in accesses:
-        rule, machine = warp_rule(op, "shared", arch)
-        served, floor, _ = swizzled_batch(rule, machine, *batch_lanes(rule, machine, places), swizzles)
-        totals += times * served.mean(axis=1)
-        ideal += times * float(floor.mean())
+        served, floor = _served(op, arch, places.tobytes(), places.dtype, tuple(swizzles))
+        totals += times * served
+        ideal += times * floor
     return totals.tolist(), ideal
+
+
+@lru_cache(maxsize=128)
+def _served(
+    op: str, arch: str | Arch, places: bytes, kind: Any, swizzles: tuple[Swizzle, ...]
+) -> tuple[Any, float]:
+    """The mean wavefronts of warps that access these places, under each swizzle, and the ideal ones: tiles
+    with other lanes and vectors share them."""
+    rule, machine = warp_rule(op, "shared", arch)
+    checked = batch_lanes(rule, machine, np.frombuffer(places, kind).reshape(-1, machine.lanes))
+    served, floor, _ = swizzled_batch(rule, machine, *checked, swizzles)
+    return served.mean(axis=1), float(floor.mean())

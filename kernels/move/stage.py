@@ -18,7 +18,7 @@ vectors that START in its tile, and stages `lead` more coordinates in front, whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import gcd, prod
@@ -42,6 +42,13 @@ LEAD_PARTS = 4
 ENOUGH_BYTES = 64
 """Runs that end with their mode are extended into the next one while they are shorter: two sectors."""
 
+
+_FOLLOWS: Mapping[str, tuple[str, ...]] = {
+    "pad_bytes": ("_placement", "coefficients", "tile_bytes", "_over_bytes", "run_layout", "layout"),
+    "lanes": ("lanes", "word_rows"), "swizzle": ("layout",), "walk": ("walk",),
+    "turned": ("word_rows",), "lines": (), "threads": (), "loading": (), "storing": (),
+}  # fmt: skip
+"""What follows, of the cached values of a stage, from fields of its configuration."""
 
 Digits: TypeAlias = "tuple[tuple[int, int, int], ...]"
 """A layout of coordinates: (extent, step, mode) of each digit of a number, the lowest first."""
@@ -98,6 +105,16 @@ class Stage:
 
     moves: Moves
     config: PermuteConfig
+
+    def arranged(self, **changes: Any) -> Stage:
+        """The tile with other fields of its configuration, those of `_FOLLOWS`: what is known of it otherwise
+        is kept."""
+        if all(getattr(self.config, name) == value for name, value in changes.items()):
+            return self
+        other = Stage(self.moves, replace(self.config, **changes))
+        gone = {"moves", "config"}.union(*(_FOLLOWS[name] for name in changes))
+        vars(other).update((name, value) for name, value in vars(self).items() if name not in gone)
+        return other
 
     # --- the tile --------------------------------------------------------------------------------------
 

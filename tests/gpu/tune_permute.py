@@ -43,7 +43,7 @@ def drawn(x: Moves, rng: random.Random, count: int, arch: str) -> list[PermuteCo
     found, size = [permute_plan.configs(x, arch)[0]], x.element_bytes
     if count:
         ranked = permute_plan._ranked(x, arch)[: count // 2]
-        found += [permute_plan._stored(x, c, arch)[1] for c in ranked]
+        found += [permute_plan._stored(stage, arch)[1] for stage in ranked]
     there = tiles(x, MOST_TILE_BYTES)
     for _ in range(20 * count):
         if len(found) > count:
@@ -62,13 +62,10 @@ def drawn(x: Moves, rng: random.Random, count: int, arch: str) -> list[PermuteCo
         c = replace(c, turned=Stage(x, c).can_turn)
         if Stage(x, c).tile_bytes > MOST_TILE_BYTES:
             continue
-        c = replace(permute_plan._stored(x, c, arch)[1], walk=c.walk)
+        c = replace(permute_plan._stored(Stage(x, c), arch)[1], walk=c.walk)
         if rng.random() < 0.3:
             threads = max(64, min(1024, int(c.threads * rng.choice((0.5, 2)))))
-            c = replace(c, threads=threads)
-            stage = Stage(x, c)
-            loading, storing = permute_plan._loading(stage, threads), permute_plan._storing(stage, threads)
-            c = replace(c, loading=loading, storing=storing)
+            c = permute_plan._threaded(Stage(x, c), threads).config
         if c not in found and Stage(x, c).tile_bytes <= MOST_TILE_BYTES:
             found.append(c)
     return list(dict.fromkeys(found))

@@ -79,7 +79,7 @@ def test_a_text_states_the_multiples_that_it_needs() -> None:
     """It said "for m <= 256, n <= 256, lds <= 264, ldd <= 256", and was wrong for others of these; the trials
     of tests/draws/domains.py run and refuse what such a text says."""
     p = matrix_problem(256, 256, "f16", lds=264, turned=True)
-    kernel = build_transpose(p, transpose_configs(p)[0])
+    kernel = build_transpose(p, next(transpose_configs(p)))
     most = {"m": 256, "n": 256, "lds": 264, "ldd": 256}
     assert stated(to_cuda(kernel)).ranges == {name: (8, high, 8) for name, high in most.items()}
     values = {"m": 100, "n": 80, "lds": 80, "ldd": 100}

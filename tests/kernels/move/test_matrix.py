@@ -34,7 +34,7 @@ def every_config() -> list[tuple[MatrixProblem, matrix_plan.TransposeConfig]]:
 
 def best(*asked: Any) -> matrix_plan.TransposeConfig:
     """The configuration of a transpose."""
-    return matrix_plan.transpose_configs(transpose_problem(*asked))[0]
+    return next(matrix_plan.transpose_configs(transpose_problem(*asked)))
 
 
 def covers(tv: Any, c: Any) -> bool:

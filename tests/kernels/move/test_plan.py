@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
+from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program.checks import check
 from layoutalg.kernels.model import machine_of, time_us
+from layoutalg.kernels.move import plan
 from layoutalg.kernels.move.permute import build
 from layoutalg.kernels.move.plan import configs
 from layoutalg.kernels.move.problem import normalise, permute_problem
 from layoutalg.kernels.move.stage import PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import SUM, tile_work, tiles
+from layoutalg.layout import Swizzle
 from tests.draws.permutations import WIDTHS, random_problem
 from tests.sweeps import each
 
@@ -85,6 +90,32 @@ def test_the_time_of_memory_says_which_tile_is_fastest(case: tuple[Any, ...]) ->
         )
         found.append((time_us(tile_work(Stage(x, c), m), m, SUM), share))
     assert min(found)[1] == max(share for _, share in found)
+
+
+@each("seed", range(8), sample=1)
+def test_a_bound_of_times_leaves_their_order(seed: int) -> None:
+    """Tiles come by their times, as if a swizzle had been sought for each; none takes less than its bound."""
+    x = normalise(random_problem(random.Random(2000 + seed), 3000))
+    found = plan._widened(plan._ranked(x, "sm_90")[:2], find_arch("sm_90"))
+    timed = [plan._stored(stage, "sm_90") for stage in found]
+    assert all(plan._least_us(stage, "sm_90") <= us for stage, (us, _) in zip(found, timed, strict=True))
+    assert list(plan._by_time(found, "sm_90")) == [c for _, c in sorted(timed, key=lambda one: one[0])]
+
+
+@each("seed", range(8), sample=1)
+def test_what_is_kept_of_a_tile_is_what_would_be_computed(seed: int) -> None:
+    x = normalise(random_problem(random.Random(3000 + seed), 3000))
+    values = [name for name, value in vars(Stage).items() if isinstance(value, cached_property)]
+    for config in (c for c in configs(x) if c.way == "staged"):
+        stage = Stage(x, config)
+        for change in (
+            {"pad_bytes": 48}, {"lanes": 4}, {"swizzle": Swizzle(3, 4, 3)}, {"walk": "source"},
+            {"turned": not config.turned}, {"lines": True, "threads": 96, "loading": 80, "storing": 64},
+        ):  # fmt: skip
+            assert all(hasattr(stage, name) for name in values)
+            fresh = Stage(x, replace(config, **change))
+            kept = stage.arranged(**change)
+            assert [getattr(kept, name) for name in values] == [getattr(fresh, name) for name in values]
 
 
 def test_folded_modes_are_cut_so_that_both_runs_are_long() -> None:
