@@ -352,7 +352,7 @@ def analyze(
     element: str | DType | Arch | None = None,
     arch: str | Arch = DEFAULT_ARCH,
     *,
-    where: str | Mapping[str, tuple[int, int]] | None = None,
+    where: str | Mapping[str, tuple[int, int]],
 ) -> OpenReport: ...
 
 

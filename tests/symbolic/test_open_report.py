@@ -11,7 +11,7 @@ import sympy
 
 import layoutalg as la
 from layoutalg import errors
-from layoutalg.analysis import Access, OpenReport
+from layoutalg.analysis import Access, OpenReport, analyze_access
 from layoutalg.symbolic import SymbolicLayout, Values, open_layout, open_report, symbolic_access, values_of
 from layoutalg.symbolic.question import count, make_question
 
@@ -109,6 +109,8 @@ def test_a_layout_with_symbols_needs_no_word() -> None:
         la.analyze("(n,32):(32,1)", op, "f32")
     with pytest.raises(errors.ParseError):
         la.analyze("hello", op, "f32")
+    with pytest.raises(errors.UnsupportedError, match="has symbols; analyze"):
+        analyze_access(layouts[2], column)
 
 
 @pytest.mark.parametrize(
