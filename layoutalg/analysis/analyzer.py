@@ -393,14 +393,22 @@ def analyze(
     """
     check_choice("level", level, LEVELS)
     if isinstance(layout, str):
-        layout = _read(layout)
+        from layoutalg.notation import parse
+
+        try:
+            layout = cast("AnyLayout", parse(layout))
+        except ParseError:
+            symbolic = importlib.import_module("layoutalg.symbolic")
+            if not symbolic.has_names(layout):
+                raise
+            layout, where = cast("AnyLayout", symbolic.open_layout(layout)), where or ""
+    elif where is None and _is_open(layout):
+        where = ""
     if isinstance(access, Access) and (
         isinstance(element, Arch) or (isinstance(element, str) and element not in DTYPES)
     ):  # an access has its type: what follows it is the architecture, and then the method
         method = cast(Wanted, arch) if arch in {"auto", *METHODS} else method
         arch, element = element, None
-    if where is None and _is_open(layout):
-        where = ""
     if where is not None and (level != "request" or method != "auto"):
         raise ArgumentTypeError("analyze of a layout with symbols: `level` and `method` are of integers")
     if where is None and not isinstance(access, Access):  # of one, analyze_access looks at the layout
@@ -412,19 +420,6 @@ def analyze(
     several = listed("analyze", access, "an access, its text or a list")
     reports = [_one(layout, each, element, arch, method, level, where) for each in several]
     return cast("list[Report] | list[DramReport] | list[OpenReport]", reports)
-
-
-def _read(text: str) -> AnyLayout:
-    """The layout of a text; one that holds names is a SymbolicLayout, or a Layout with symbols."""
-    from layoutalg.notation import parse
-
-    try:
-        return cast("AnyLayout", parse(text))
-    except ParseError:
-        symbolic = importlib.import_module("layoutalg.symbolic")
-        if not symbolic.has_names(text):
-            raise
-        return cast("AnyLayout", symbolic.open_layout(text))
 
 
 def _is_open(layout: object) -> bool:
