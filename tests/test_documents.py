@@ -59,12 +59,12 @@ def modules_of(extras: Iterable[str]) -> set[str]:
 
 
 @pytest.mark.deep
-def test_the_first_page_needs_what_make_demo_installs_and_no_more(
+def test_the_first_page_needs_the_extra_all_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says that `make demo` is enough: what other extras bring is absent here, but for what runs tests."""
+    """The extra `all` is enough: what others bring is absent, but for what runs tests."""
     path = ROOT / "docs" / "first_session.md"
-    assert "make demo" in path.read_text(encoding="utf-8")
+    assert 'pip install ".[all]"' in path.read_text(encoding="utf-8")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     others = modules_of(set(extras["optional-dependencies"]) - {"test", "dev"}) - modules_of(["all"])
     for module in others:

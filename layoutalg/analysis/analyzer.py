@@ -91,6 +91,7 @@ from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
     NotLinearError,
+    ParseError,
     ShapeError,
     UndecidedError,
     UnsupportedError,
@@ -99,7 +100,7 @@ from layoutalg.errors import (
     shown,
 )
 from layoutalg.f2 import affine_f2
-from layoutalg.layout import AnyLayout, ComposedLayout
+from layoutalg.layout import AnyLayout, ComposedLayout, Layout, has_symbols
 
 
 def analyze_access(
@@ -274,7 +275,7 @@ LEVELS: tuple[Level, ...] = ("request", "dram")
 
 @overload
 def analyze(  # type: ignore[overload-overlap]  # a text is an iterable of texts, too
-    layout: AnyLayout | str,
+    layout: AnyLayout,
     access: str | Access,
     element: str | DType | Arch | None = None,
     arch: str | Arch = DEFAULT_ARCH,
@@ -285,8 +286,20 @@ def analyze(  # type: ignore[overload-overlap]  # a text is an iterable of texts
 
 
 @overload
+def analyze(  # type: ignore[overload-overlap]
+    layout: str,
+    access: str | Access,
+    element: str | DType | Arch | None = None,
+    arch: str | Arch = DEFAULT_ARCH,
+    method: Wanted = "auto",
+    *,
+    level: Literal["request"] = "request",
+) -> Report | OpenReport: ...
+
+
+@overload
 def analyze(
-    layout: AnyLayout | str,
+    layout: AnyLayout,
     access: Iterable[str | Access],
     element: str | DType | Arch | None = None,
     arch: str | Arch = DEFAULT_ARCH,
@@ -294,6 +307,18 @@ def analyze(
     *,
     level: Literal["request"] = "request",
 ) -> list[Report]: ...
+
+
+@overload
+def analyze(
+    layout: str,
+    access: Iterable[str | Access],
+    element: str | DType | Arch | None = None,
+    arch: str | Arch = DEFAULT_ARCH,
+    method: Wanted = "auto",
+    *,
+    level: Literal["request"] = "request",
+) -> list[Report] | list[OpenReport]: ...
 
 
 @overload
@@ -340,14 +365,14 @@ def analyze(
     *,
     level: Level = "request",
     where: str | Mapping[str, tuple[int, int]] | None = None,
-) -> Report | DramReport | list[Report] | list[DramReport] | OpenReport:
+) -> Report | DramReport | OpenReport | list[Report] | list[DramReport] | list[OpenReport]:
     """The cost of an access to `layout`: wavefronts in shared memory, sectors in global memory.
 
     By default every request is counted by itself.  With level="dram" the report is of the DRAM traffic of all
     requests of a global access together (see `dram_of`, which also takes several accesses).
 
-    With `where`, of a layout whose strides or offset hold symbols, the report is of all of their values that
-    it states, such as "ld in 32..4096, ld % 8 == 0"; "" takes all.
+    Of a layout whose strides or offset hold symbols, such as the text "(32,32):(ld,1)", the report is an
+    OpenReport of all of their values, or of those that `where` states: "ld in 32..4096, ld % 8 == 0".
 
     A layout may be a text that `parse` reads.  An access is an Access, or a text such as "ldmatrix.x4@row"
     that covers the whole tile (see `Access.of`) and needs the type of an `element`; an Access has its type,
@@ -367,29 +392,43 @@ def analyze(
     'ld = 33'
     """
     check_choice("level", level, LEVELS)
-    if where is not None:
-        report: OpenReport = importlib.import_module("layoutalg.symbolic").open_report(
-            layout, access, element, arch, where=where
-        )
-        return report
     if isinstance(layout, str):
         from layoutalg.notation import parse
 
-        layout = cast("AnyLayout", parse(layout))
+        try:
+            layout = cast("AnyLayout", parse(layout))
+        except ParseError:
+            symbolic = importlib.import_module("layoutalg.symbolic")
+            if not symbolic.has_names(layout):
+                raise
+            layout, where = cast("AnyLayout", symbolic.open_layout(layout)), where or ""
+    elif where is None and _is_open(layout):
+        where = ""
     if isinstance(access, Access) and (
         isinstance(element, Arch) or (isinstance(element, str) and element not in DTYPES)
     ):  # an access has its type: what follows it is the architecture, and then the method
         method = cast(Wanted, arch) if arch in {"auto", *METHODS} else method
         arch, element = element, None
-    if not isinstance(access, Access):  # of one, analyze_access looks at the layout
+    if where is not None and (level != "request" or method != "auto"):
+        raise ArgumentTypeError("analyze of a layout with symbols: `level` and `method` are of integers")
+    if where is None and not isinstance(access, Access):  # of one, analyze_access looks at the layout
         check_layout(layout)
     if isinstance(element, Arch):
         raise ArgumentTypeError(f"analyze with the element {element.name}: an architecture goes to `arch`")
     if isinstance(access, (str, Access, TmaAccess)):
-        return _one(layout, access, element, arch, method, level)
+        return _one(layout, access, element, arch, method, level, where)
     several = listed("analyze", access, "an access, its text or a list")
-    reports = [_one(layout, each, element, arch, method, level) for each in several]
-    return cast("list[Report] | list[DramReport]", reports)
+    reports = [_one(layout, each, element, arch, method, level, where) for each in several]
+    return cast("list[Report] | list[DramReport] | list[OpenReport]", reports)
+
+
+def _is_open(layout: object) -> bool:
+    """Whether a layout holds symbols; SymbolicLayout is of a room above this one."""
+    if isinstance(layout, Layout):
+        return has_symbols(layout)
+    return not isinstance(layout, ComposedLayout) and isinstance(
+        layout, importlib.import_module("layoutalg.symbolic").SymbolicLayout
+    )
 
 
 def _one(
@@ -399,17 +438,21 @@ def _one(
     arch: str | Arch,
     method: Wanted,
     level: Level,
-) -> Report | DramReport:
+    where: str | Mapping[str, tuple[int, int]] | None,
+) -> Report | DramReport | OpenReport:
+    if isinstance(access, Access) and element is not None and dtype(element) != access.element:
+        raise ArgumentTypeError(
+            f"analyze of an access of {access.element} with the element {dtype(element)}: leave it out"
+        )
+    if where is not None:
+        symbolic = importlib.import_module("layoutalg.symbolic")
+        return cast(OpenReport, symbolic.open_report(layout, access, element, arch, where=where))
     if isinstance(access, str):
         if element is None:
             raise ArgumentTypeError(
                 f'analyze of {access!r} needs the type of an element, such as "f16", as the third argument'
             )
         access = Access.of(access, layout, element, arch)
-    elif isinstance(access, Access) and element is not None and dtype(element) != access.element:
-        raise ArgumentTypeError(
-            f"analyze of an access of {access.element} with the element {dtype(element)}: leave it out"
-        )
     count = analyze_access if level == "request" else dram_of
     return count(layout, access, arch, method)
 

@@ -70,8 +70,7 @@ def check_layout(layout: AnyLayout) -> None:
     except UnsupportedError:
         if isinstance(layout, Layout) and has_symbols(layout):
             raise UnsupportedError(
-                f"analyze counts for integers, and {layout} has symbols; solve_conflict_free, solve_sectors "
-                f"and symbolic_cost answer for those"
+                f"{layout} has symbols; analyze and solve_conflict_free answer for those"
             ) from None
         raise
 

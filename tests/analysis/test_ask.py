@@ -6,7 +6,6 @@ import dataclasses
 from typing import Any
 
 import pytest
-import sympy
 
 import layoutalg as la
 from layoutalg.analysis import Access, GlobalReport, Guard, SharedReport, TmaAccess, analyze_access
@@ -42,7 +41,6 @@ def test_an_access_is_counted_as_it_is() -> None:
 
 
 def test_every_mistake_is_named() -> None:
-    ld = sympy.Symbol("ld", positive=True, integer=True)
     access = Access.of("LDS", TILE, "f32")
     refused: list[tuple[type[Exception], str, Any]] = [
         (ArgumentTypeError, "needs the type of an element", (TILE, "LDS")),
@@ -54,7 +52,6 @@ def test_every_mistake_is_named() -> None:
         (ArgumentTypeError, "a layout is needed", ("Sw<3,3,3>", "LDS", "f32")),
         (ArgumentTypeError, "a layout is needed", (la.Swizzle(3, 3, 3), "LDS", "f32")),
         (ArgumentTypeError, "a layout is needed", (LinearLayout.from_layout(TILE), "LDS", "f32")),
-        (UnsupportedError, "has symbols; solve_conflict_free", (la.Layout((8, 8), (ld, 1)), "LDS", "f32")),
         (UnsupportedError, "strides move along modes", (la.make_identity_layout((8, 8)), "LDS", "f32")),
         (UnknownNameError, "unknown instruction", (TILE, "LDS.7", "f32")),
         (UnknownNameError, "unknown", (TILE, "LDS", "f99")),

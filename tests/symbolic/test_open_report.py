@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import random
 from itertools import product as tuples
+from typing import Any
 
 import pytest
 import sympy
 
 import layoutalg as la
 from layoutalg import errors
-from layoutalg.analysis import Access, OpenReport
-from layoutalg.symbolic import SymbolicLayout, Values, open_report, symbolic_access, values_of
+from layoutalg.analysis import Access, OpenReport, analyze_access
+from layoutalg.symbolic import SymbolicLayout, Values, open_layout, open_report, symbolic_access, values_of
 from layoutalg.symbolic.question import count, make_question
 
 LD, K = (sympy.Symbol(name, integer=True, nonnegative=True) for name in ("ld", "k"))
@@ -87,6 +88,29 @@ def test_ends_and_errors_are_told() -> None:
     column = Access("ld.shared.b32", la.Layout((32, 1), (1, 0)), la.dtype.dtype("f32"))
     misaligned = open_report(SymbolicLayout((32, 32), (LD, 1)), column, base=2, where="ld in 32..40")
     assert misaligned.best is None and "misaligned" in str(misaligned)
+
+
+def test_a_layout_with_symbols_needs_no_word() -> None:
+    op, text = "ld.shared.b32@row", "(2,32):(ld,1)"
+    layouts: tuple[Any, ...] = (text, open_layout(text), la.Layout((2, 32), (LD, 1)))
+    stated = la.analyze(text, op, "f32", where="")
+    assert {la.analyze(layout, op, "f32") for layout in layouts} == {stated}
+    assert la.analyze(text, [op], "f32") == [stated]
+    column = Access("ld.shared.b32", la.Layout((32, 1), (2, 0)), la.dtype.dtype("f32"))
+    with pytest.raises(errors.UnknownNameError, match="sm_42"):
+        la.analyze(text, column, "sm_42")
+    with pytest.raises(errors.ArgumentTypeError, match="of integers"):
+        la.analyze(text, op, "f32", level="dram")
+    with pytest.raises(errors.ArgumentTypeError, match="of integers"):
+        la.analyze(text, op, "f32", method="f2")
+    with pytest.raises(errors.ArgumentTypeError, match="leave it out"):
+        la.analyze(text, column, "f16")
+    with pytest.raises(errors.UnsupportedError, match="the extent n"):
+        la.analyze("(n,32):(32,1)", op, "f32")
+    with pytest.raises(errors.ParseError):
+        la.analyze("hello", op, "f32")
+    with pytest.raises(errors.UnsupportedError, match="has symbols; analyze"):
+        analyze_access(layouts[2], column)
 
 
 @pytest.mark.parametrize(
