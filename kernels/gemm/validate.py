@@ -307,6 +307,7 @@ def is_one_way(p: GemmProblem) -> bool:
     """Whether a problem says if its tiles are of the transposed product: groups, factors of blocks, and
     operands that go through registers.
 
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> [is_one_way(gemm_problem(256, 256, 64, x, b_major="mn")) for x in ("tf32", "bf16")]
     [True, False]
     """
@@ -317,6 +318,7 @@ def leaves_crossed(p: GemmProblem) -> bool:
     """Whether tiles of the transposed product leave by TMA: stmatrix turns 16 bits, and pairs of a bias are
     read at even places.
 
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> leaves_crossed(gemm_problem(256, 256, 64)), leaves_crossed(gemm_problem(256, 256, 64, bias="m"))
     (True, False)
     """

@@ -48,7 +48,7 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "lanes": ("lanes", "word_rows"), "swizzle": ("layout",), "walk": ("walk",),
     "turned": ("word_rows",), "lines": (), "threads": (), "loading": (), "storing": (),
 }  # fmt: skip
-"""What follows, of the cached values of a stage, from fields of its configuration."""
+"""Cached values of a stage that follow from a field of its configuration, by that field."""
 
 Digits: TypeAlias = "tuple[tuple[int, int, int], ...]"
 """A layout of coordinates: (extent, step, mode) of each digit of a number, the lowest first."""
