@@ -392,8 +392,8 @@ def _operator(record: LaunchRecord, library: Library) -> Iterator[str]:
 
 
 def _shown(asked: Iterable[LaunchBuffer], made: Iterable[LaunchBuffer]) -> dict[str, str]:
-    """The integers that arrays show, as Python reads them off: an extent or a stride of what is given,
-    and of what is made the stride of a mode behind which there are no gaps."""
+    """The integers that arrays show, as Python reads them off: an extent or a stride of a given array, or
+    the stride of a mode without gaps behind it, of an array that is made."""
     shown: dict[str, str] = {}
     for b in asked:
         views = [("shape[{}]", b.view.shape), ("stride({})", b.view.strides)] if b.view else []

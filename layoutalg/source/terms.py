@@ -535,7 +535,7 @@ def _low_bits(np: Any, a: Atom, x: Any) -> Any:
 
 
 def _quotients(np: Any, a: Atom, x: Any, y: Any = None) -> Any:
-    """Quotients towards zero, by a number that is known if there is no other; any number by zero."""
+    """Quotients towards zero by `y`, or the atom's number without it; 0 where the divisor is 0."""
     y = np.asarray(a.data if y is None else y)
     return np.sign(x) * np.sign(y) * (abs(x) // np.where(y == 0, 1, abs(y)))
 

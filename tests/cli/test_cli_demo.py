@@ -15,7 +15,7 @@ from tests.command import answer, process, run
 
 @pytest.mark.deep
 def test_the_demo_shows_the_whole_way() -> None:
-    """What a command prints there is what it prints alone."""
+    """A command prints there what it prints alone."""
     done = process("doctor", "demo")
     assert done.returncode == 0 and done.stderr == "" and "\x1b" not in done.stdout
     for number, (what, command) in enumerate(demo.STEPS, 1):

@@ -67,7 +67,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
 """The operations of one float, on float64."""
 
 FLUSHED = ("rcp", "exp2", "exp")
-"""Those whose subnormal results are 0."""
+"""Operations whose subnormal results are 0."""
 
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum,

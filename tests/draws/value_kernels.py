@@ -326,7 +326,7 @@ def _quantised(me: _Author, n: Any, block: Any, turns: Any) -> None:
 
 
 def _collected(me: _Author, n: Any, block: Any, turns: Any) -> None:
-    """What some lanes have, in the order in which a counter gives them places."""
+    """Values of some lanes, in the order in which a counter gives them places."""
     k, kind = me.k, me.pick(("s32", "u32"))
     me.counters.add(f"y{len(me.written)}")
     count = me.tensor("u32", (1,), (1,))

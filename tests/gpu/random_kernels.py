@@ -248,7 +248,7 @@ def run_values(seed: int, arch: str, made: Computed) -> None:
 def check_launch(
     kernel: value_kernels.ValueKernel, prepared: gpu.Prepared, wanted: Mapping[str, Any]
 ) -> None:
-    """What a launch leaves is what is wanted."""
+    """The arrays that a launch leaves are the wanted ones."""
     device = {
         name: gpu.to_device(x) if isinstance(x, np.ndarray) else x
         for name, x in {**kernel.arguments, **kernel.copies()}.items()

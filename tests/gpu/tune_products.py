@@ -38,7 +38,7 @@ NEAREST, OTHERS, LATE, ROUNDS = 24, 6, 1.25, 4
 often once more."""
 
 LONG_US = 2000.0
-"""What takes longer is timed once."""
+"""Ways that take longer are timed once."""
 
 CHIP = find_arch("sm_90")
 

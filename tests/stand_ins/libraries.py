@@ -89,7 +89,7 @@ def dense(at: int, *shape: int, kind: str = "float32", width: int = 4) -> Array:
 
 
 def operator_of(name: str, **named: Any) -> Any:
-    """What defines an operator: the function itself, which keeps its schema and its function of shapes."""
+    """Define an operator as the function itself, which keeps its schema and its function of shapes."""
 
     def define(function: Any) -> Any:
         function.name, function.named = name, named

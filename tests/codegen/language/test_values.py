@@ -305,7 +305,7 @@ def tickets(threads: int, elected: int) -> cg.Program:
 
 @each(("threads", "elected"), [(32, 1), (64, 32), (32, 32)])
 def test_what_an_atomic_fetches_is_undetermined_and_verify_sees_it(threads: int, elected: int) -> None:
-    """Of lanes, of warps and of blocks: only the set of what they get is known."""
+    """The set of what lanes, warps and blocks get is known, and nothing else."""
 
     def reference(y: Any) -> dict[str, Any]:
         there = y[::elected]

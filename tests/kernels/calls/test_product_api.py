@@ -208,7 +208,7 @@ def test_no_k_leaves_beta_c_and_the_bias_and_infinities_are_as_by_definition(sim
 def test_an_activation_of_edges_is_the_same_by_definition_and_in_the_simulator(
     kind: str, activation: str
 ) -> None:
-    """Of -infinity that of 16 bits is 0 for gelu, and PyTorch's NaN for others."""
+    """The result for -infinity of 16 bits is 0 by gelu, and PyTorch's NaN by other functions."""
     x, one = np.array([[-np.inf, np.inf, np.nan, -0.0, 6e4, -6e4, -15, 6e-8]], kind).T, np.ones((1, 8), kind)
     got, kernels = (matmul(x, one, activation=activation, simulate=ran) for ran in (False, True))
     np.testing.assert_allclose(got, kernels, rtol=1e-3, atol=1e-7)

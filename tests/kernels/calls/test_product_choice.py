@@ -95,7 +95,7 @@ def test_starts_and_steps_between_vectors_are_odd_too() -> None:
 
 
 def wrong_of_copies(seed: int, *kinds: str) -> str:
-    """What is wrong with a drawn product whose copies cost nothing, so that they are made; "" for nothing."""
+    """Judge a drawn product whose copies cost nothing, so that they are made; "" where nothing is wrong."""
     case = products.draw(1000 + seed, kinds=kinds, most=20, most_elems=4000)
     with pytest.MonkeyPatch.context() as patched, simulated_gpu("sm_90") as gpu:
         patched.setattr(product_choice, "copy_ns", lambda *_: -1e6)
@@ -107,7 +107,7 @@ def wrong_of_copies(seed: int, *kinds: str) -> str:
 
 @each("seed", range(40), sample=3)
 def test_random_products_of_padded_copies_are_their_definition(seed: int) -> None:
-    """As on a GPU."""
+    """The times are those of a GPU."""
     assert not wrong_of_copies(seed, "float16", "bfloat16")
 
 

@@ -223,7 +223,7 @@ def test_parts_of_k_are_not_offered_to_a_batch() -> None:
 
 
 def test_few_rows_are_computed_at_the_speed_of_memory() -> None:
-    """Of a B that no cache holds, the model expects 0.7 of the board's bandwidth or more, 0.6 where it lies
+    """The model expects, of a B that no cache holds, 0.7 of the board's bandwidth or more, 0.6 where it lies
     along n."""
     for dtype, major, m in product(("bf16", "f16", "f32"), ("k", "mn"), (1, 4)):
         p = gemm_problem(m, 8192, 8192, dtype, b_major=major)  # type: ignore[arg-type]

@@ -140,7 +140,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[s
 
 @pytest.mark.deep
 def test_a_call_with_another_number_of_rows_compiles_nothing(compiled: list[str], tmp_path: Path) -> None:
-    """Where its choice is the same; grids and arguments are those of the number."""
+    """A second number compiles nothing where its choice is the same; it has its own grids and arguments."""
     for op, name in (("softmax", "softmax_f32"), ("sum", "reduce_sum_f32_f32")):
         compiled.clear()
         grids = []
