@@ -73,7 +73,7 @@ class Times(NamedTuple):
 
 
 def config_named(p: GemmProblem, text: str) -> Sm90Config | None:
-    """The configuration that a text names, as a problem has it; None of one that there is no longer.
+    """The configuration that a text names, as a problem has it; None where no such configuration is left.
 
     >>> print(config_named(gemm_problem(256, 256, 512, "bf16"), "64x96x64, 10 stages, 3 parts of k"))
     64x96x64, 10 stages, 3 parts of k
