@@ -28,14 +28,17 @@ from typing import Any, TypeAlias
 from layoutalg.analysis import Report, Wanted, analyze_access
 from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.draw import PALETTE
-from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, UnsupportedError, shown
-from layoutalg.layout import AnyLayout, size
+from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, shown
+from layoutalg.layout import AnyLayout
 from layoutalg.limits import Most
 from layoutalg.page import sections
 from layoutalg.page.engine import Engine, engine_of, model_of
 
 Counted: TypeAlias = tuple[Engine, list[tuple[str, Report]], list[tuple[str, str]]]
 """A layout of a page with (access, report) of those that fit it and (access, sentence) of the others."""
+
+Models: TypeAlias = Callable[[Engine, Sequence[str]], dict[str, Any]]
+"""The description of a layout and accesses on it, with what a report holds of them or without."""
 
 MORE = (
     "ld.shared.b32@row",
@@ -49,7 +52,7 @@ MORE = (
     "ld.global.b32@col",
     "ld.global.b128@row",
 )
-"""Accesses that a page offers besides the requested ones, where they fit the layout."""
+"""Accesses that explore.html offers besides the requested ones, where they fit the layout."""
 
 
 @dataclass(frozen=True)
@@ -88,19 +91,21 @@ class PageRequest:
         return [report for _, named, _ in self.counted for _, report in named]
 
 
-def page_data(asked: PageRequest) -> dict[str, Any]:
-    """Models and pieces of HTML for layouts and accesses.
+def page_data(asked: PageRequest, describe: Models | None = None) -> dict[str, Any]:
+    """Models and pieces of HTML for layouts and accesses; the models by default those of explore.html.
 
     `models` are those of the layouts, then of what synthesis ranks for each.  An access that does not fit one
     of several layouts is said there.  Raises ArgumentTypeError without a layout, ResourceError for more than
     Most.PARTS layouts or accesses, what parsing raises, and what an access raises where none fits.
     Ranked layouts are counted by the first method that applies.
     """
+    describe = describe or _with_more
     models: dict[AnyLayout, dict[str, Any]] = {}
     html: dict[str, list[str]] = {"costs": [], "ranking": [], "code": [], "pictures": []}
     room = sections.MOST_PICTURE_BYTES
     for engine, named, refused in asked.counted:
-        models.setdefault(engine.layout, _model(engine, "given", [name for name, _ in named]))
+        if engine.layout not in models:
+            models[engine.layout] = _titled(engine, "given", describe(engine, [name for name, _ in named]))
         html["costs"].append(sections.costs(engine.layout, named, refused))
         html["code"].append(sections.index_code(engine))
         drawn = [(name, engine.access(name)) for name, _ in named]
@@ -110,8 +115,9 @@ def page_data(asked: PageRequest) -> dict[str, Any]:
     for engine, named, _ in asked.counted:
 
         def number_of(layout: AnyLayout, engine: Engine = engine, specs: Sequence[Any] = named) -> int:
-            other = Engine(layout, engine.element, engine.machine, engine.base_bytes)
-            models.setdefault(layout, _model(other, "ranked", [name for name, _ in specs]))
+            if layout not in models:
+                other = Engine(layout, engine.element, engine.machine, engine.base_bytes)
+                models[layout] = _titled(other, "ranked", describe(other, [name for name, _ in specs]))
             return list(models).index(layout)
 
         html["ranking"].append(sections.ranking(engine, named, number_of))
@@ -139,11 +145,14 @@ def _reports(
     return named, refused
 
 
-def _model(engine: Engine, title: str, specs: Sequence[str]) -> dict[str, Any]:
-    """The data of one layout: the requested accesses, and those of MORE that fit."""
-    offered = [spec for spec in dict.fromkeys((*specs, *MORE)) if _fits(engine, spec)]
+def _with_more(engine: Engine, specs: Sequence[str]) -> dict[str, Any]:
+    """The model of an engine with the requested accesses, and those of MORE that fit."""
+    return model_of(engine, [spec for spec in dict.fromkeys((*specs, *MORE)) if _fits(engine, spec)])
+
+
+def _titled(engine: Engine, title: str, model: dict[str, Any]) -> dict[str, Any]:
     plain: AnyLayout = engine.layout if engine.form is None else engine.form.layout
-    return model_of(engine, offered) | {"title": title, "plain": str(plain)}
+    return model | {"title": title, "plain": str(plain)}
 
 
 def _fits(engine: Engine, spec: str) -> bool:
@@ -170,19 +179,9 @@ def _setting(q: Question) -> tuple[Any, int]:
     return None if q["swizzle"] is None else tuple(q["swizzle"]), q["pad"]
 
 
-def _offsets(q: Question) -> list[int]:
-    engine = _engine(q)
-    if size(engine.layout) > Most.ONE_BY_ONE.number:
-        raise UnsupportedError(
-            f"{engine.layout} has {size(engine.layout):,} elements; this page draws up to "
-            f"{Most.ONE_BY_ONE.number:,}.  The tables are of all of them."
-        )
-    return engine.offsets(*_setting(q))
-
-
 _ANSWERS: Mapping[str, Callable[[Question], Any]] = {
     "page": lambda q: page_data(PageRequest(q["layouts"], q["accesses"], q["dtype"], q["arch"])),
-    "offsets": _offsets,
+    "offsets": lambda q: _engine(q).offsets(*_setting(q)),
     "numbers": lambda q: _engine(q).numbers(*_setting(q), q["access"]),
     "services": lambda q: _engine(q).services(*_setting(q), q["access"], q["place"]),
 }

@@ -19,6 +19,7 @@ from typing import Any
 
 from layoutalg.limits import Most
 from layoutalg.page.data import PageRequest, page_data
+from layoutalg.page.engine import Room
 from layoutalg.page.sections import escaped
 
 _PARTS = (
@@ -55,9 +56,9 @@ def report_html(asked: PageRequest) -> str:
     >>> page.startswith("<!doctype html>"), "https:" in page, "src=" in page
     (True, False, False)
     """
-    made = page_data(asked)
+    made = page_data(asked, Room().held)
     html = made.pop("html")
-    script = "\n".join(asset(name) for name in ("model.js", "view.js", "report.js"))
+    script = "\n".join(asset(name) for name in ("view.js", "report.js"))
     first, *others = asked.layouts
     title = f"{first}{f' and {len(others)} more' if others else ''}, {asked.dtype}, {asked.arch}"
     body = [
@@ -79,7 +80,7 @@ def explore_html(folder: str) -> str:
     >>> "explore/pyodide.mjs" in explore_html("explore")
     True
     """
-    script = "\n".join(asset(name) for name in ("model.js", "view.js", "explore.js"))
+    script = "\n".join(asset(name) for name in ("view.js", "explore.js"))
     script = script.replace("FOLDER", folder)
     body = asset("explore.html").replace("LIVE", live_html()).replace("CONTENTS", _contents())
     sections = "".join(

@@ -1,7 +1,7 @@
 """The sliders of a page: a tile under another swizzle and pitch, and what accesses cost on it.
 
-The idea.  The page's JavaScript counts every instruction by the definition.  The same questions are answered
-here by the library, in closed form; a test asks both of thousands of settings, and explore.html asks these.
+The idea.  A page shows numbers and counts none: explore.html asks them here for each setting, and report.html
+holds those of the layouts of its list, each under its own setting.
 
     swizzle   None: the layout's own; (B, M, S): one Sw<B,M,S> in its place, (0, 0, 0) none
     pad       elements between rows.  The pitch of a layout is its smallest stride above 1; where it divides
@@ -22,6 +22,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from layoutalg.analysis import Access, Place, SharedReport, analyze_access, instruction_offsets
@@ -29,7 +30,7 @@ from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch, find_instruction
 from layoutalg.compose import NormalForm, find_normal_form
 from layoutalg.draw import schedule
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -43,13 +44,11 @@ from layoutalg.layout import (
     span,
     unflatten_tree,
 )
+from layoutalg.limits import Most
 from layoutalg.notation import parse
 
-MOST_ELEMENTS = 1 << 21
-"""Elements of a tile that a page counts and draws; for a larger one it shows what the library counted."""
-
 MOST_OFFSET = 1 << 28
-"""Offsets and pads of a page are below this: JavaScript's XOR has 32 bits, and addresses count bits."""
+"""Offsets and pads of a page are below this: JavaScript's shifts have 32 bits, and addresses count bits."""
 
 Bits = tuple[int, int, int]
 
@@ -110,17 +109,15 @@ class Engine:
         self.form = find_normal_form(layout)
 
     def refusal(self) -> str:
-        """Why a page does not count this layout itself; "" where it does."""
+        """Why a page does not draw this layout; "" where it does."""
         if self.form is None:
             return f"{self.layout} is no chain of swizzles over one layout, so that it has no sliders."
         low, high = span(self.form.layout)
         if low < 0 or max(high, size(self.form.layout)) + self.form.offset >= MOST_OFFSET:
-            return f"Offsets of {self.layout} are not all in 0 to {MOST_OFFSET - 1}: the page does not count."
-        if size(self.form.layout) > MOST_ELEMENTS:
-            return (
-                f"{self.layout} has {size(self.form.layout):,} elements; a page counts and draws up to "
-                f"{MOST_ELEMENTS:,} itself.  The tables, by the library, are of all of them."
-            )
+            return f"Offsets of {self.layout} are not all in 0 to {MOST_OFFSET - 1}: the page draws none."
+        elements, most = size(self.form.layout), Most.ONE_BY_ONE.number
+        if elements > most:
+            return f"{self.layout} has {elements:,} elements; {most:,} are drawn.  The tables are of all."
         return ""
 
     def access(self, spec: str) -> Access:
@@ -161,13 +158,13 @@ class Engine:
 
     def services(self, swizzle: Bits | None, pad: int, spec: str, place: Sequence[int]) -> list[list[int]]:
         """(lane, bank, word, phase group, wavefront) of an instruction; for a global one, the last are 0."""
-        access, machine = self.access(spec), self.machine
-        lanes = self.addresses(swizzle, pad, spec, place)
-        rule = find_instruction(access.op, machine)
+        return self._served(self.access(spec).op, self.addresses(swizzle, pad, spec, place))
+
+    def _served(self, op: str, lanes: Sequence[int | None]) -> list[list[int]]:
+        machine = self.machine
+        rule = find_instruction(op, machine)
         if rule.space == "shared":
-            return [
-                [s.lane, s.bank, s.word, s.group, s.wavefront] for s in schedule(access.op, lanes, machine)
-            ]
+            return [[s.lane, s.bank, s.word, s.group, s.wavefront] for s in schedule(op, lanes, machine)]
         words = max(1, rule.width_bytes // machine.bank_bytes)
         firsts = [(lane, at // machine.bank_bytes) for lane, at in enumerate(lanes) if at is not None]
         return [
@@ -175,6 +172,31 @@ class Engine:
             for lane, first in firsts
             for word in range(first, first + words)
         ]
+
+    def patterns(self, spec: str) -> dict[str, Any]:
+        """The different patterns of an access's wavefronts, and that of each instruction, warps first.
+
+        A pattern has for every word its lane, the number of the word in the lane, the phase group and the
+        wavefront.
+
+        >>> Engine(parse_layout("(4,8):(8,1)"), "f32").patterns("ld.shared.b32@row")["instructions"]
+        [0]
+        """
+        access, bank = self.access(spec), self.machine.bank_bytes
+        threads, values, iterations = ([*map(size, modes(access.tv)), 1])[:3]
+        rule = find_instruction(access.op, self.machine)
+        registers = values * self.element.bits // (8 * rule.width_bytes)
+        patterns: dict[tuple[tuple[int, ...], ...], int] = {}
+        instructions = []
+        warps = range(-(-threads // self.machine.lanes))
+        for iteration, register, warp in product(range(iterations), range(registers), warps):
+            lanes = instruction_offsets(self.layout, access, Place(warp, register, iteration), self.machine)
+            pattern = tuple(
+                (lane, word - (lanes[lane] or 0) // bank, group, turn)
+                for lane, _, word, group, turn in self._served(access.op, lanes)
+            )
+            instructions.append(patterns.setdefault(pattern, len(patterns)))
+        return {"instructions": instructions, "patterns": list(patterns)}
 
 
 @functools.lru_cache(maxsize=64)
@@ -188,22 +210,20 @@ def engine_of(layout: str, element: str, arch: str, base_bytes: int) -> Engine:
 
 
 def model_of(engine: Engine, specs: Sequence[str]) -> dict[str, Any]:
-    """The engine as plain data: what the JavaScript of a page counts with.
+    """The engine as plain data, by which a page draws what the library counts.
 
     >>> model_of(Engine(parse_layout("(4,8):(8,1)"), "f32"), ["ld.shared.b32@row"])["pitch"]
     8
     """
     form, machine = engine.form, engine.machine
-    accesses = [_access_model(engine, spec) for spec in specs]
     out: dict[str, Any] = {
         "text": str(engine.layout),
         "refusal": engine.refusal(),
         "bits": engine.element.bits,
         "element": engine.element.name,
         "base": engine.base_bytes,
-        "accesses": accesses,
+        "accesses": [_access_model(engine, spec) for spec in specs],
         "machine": {
-            "name": machine.name,
             "lanes": machine.lanes,
             "banks": machine.banks,
             "bankBytes": machine.bank_bytes,
@@ -213,7 +233,6 @@ def model_of(engine: Engine, specs: Sequence[str]) -> dict[str, Any]:
     }
     if form is not None:
         out |= {
-            "leaves": [list(leaf) for leaf in leaves(form.layout)],
             "modes": [size(mode) for mode in modes(form.layout)],
             "offset": form.offset,
             "swizzles": [[s.bits, s.base, s.shift] for s in form.swizzles],
@@ -223,19 +242,42 @@ def model_of(engine: Engine, specs: Sequence[str]) -> dict[str, Any]:
 
 
 def _access_model(engine: Engine, spec: str) -> dict[str, Any]:
-    """The model of an access: its thread-value layout by modes of leaves, and the rule of its instruction."""
+    """The model of an access: its thread-value layout by modes of leaves, and what an instruction takes."""
     access = engine.access(spec)
     rule = find_instruction(access.op, engine.machine)
+    tv = [[list(leaf) for leaf in leaves(mode)] for mode in modes(access.tv)]
     return {
-        "spec": spec,
-        "op": access.op,
-        "tv": [[list(leaf) for leaf in leaves(mode)] for mode in modes(access.tv)],
-        "space": rule.space,
-        "widthBytes": rule.width_bytes,
+        "spec": spec, "op": access.op, "tv": tv, "space": rule.space, "widthBytes": rule.width_bytes,
         "lanes": rule.lanes,
-        "groupLanes": rule.group_lanes,
-        "laneOrder": list(rule.lane_order),
-        "broadcast": rule.broadcast,
-        "mergeXor": list(rule.merge_xor),
-        "counterBias": rule.counter_bias,
-    }
+    }  # fmt: skip
+
+
+class Room:
+    """The room of a page for what it holds of its layouts: numbers of a table, and instructions counted."""
+
+    def __init__(self) -> None:
+        self.numbers, self.instructions = 200_000, 1_000
+
+    def held(self, engine: Engine, specs: Sequence[str]) -> dict[str, Any]:
+        """The model of an engine with its offsets, and its accesses with their costs and wavefronts.
+
+        What has no room is refused.
+        """
+        model = model_of(engine, specs)
+        self.numbers -= 0 if model["refusal"] else size(engine.layout)
+        if self.numbers < 0:
+            model["refusal"] = f"The page has no room for the elements of {engine.layout}."
+        if model["refusal"]:
+            return model
+        model["offsets"] = engine.offsets(None, 0)
+        for access in model["accesses"]:
+            try:
+                access["numbers"] = engine.numbers(None, 0, access["spec"])
+                self.instructions -= access["numbers"]["instructions"]
+                if self.instructions < 0:
+                    access["refusal"] = f"The page has no room for the wavefronts of {access['spec']}."
+                else:
+                    access |= engine.patterns(access["spec"])
+            except LayoutAlgError as error:
+                access["refusal"] = str(error)
+        return model

@@ -20,8 +20,9 @@ from layoutalg.errors import LayoutAlgError, printable
 from layoutalg.glossary import look_up
 from layoutalg.indexing import code
 from layoutalg.layout import AnyLayout, leaves, modes, size
+from layoutalg.limits import Most
 from layoutalg.optional import has_numpy
-from layoutalg.page.engine import MOST_ELEMENTS, Engine
+from layoutalg.page.engine import Engine
 from layoutalg.synthesis import (
     Choice,
     Synthesis,
@@ -203,7 +204,7 @@ def pictures(
         try:
             drawn = (
                 as_svg(layout_access_picture(layout, access, machine))
-                if size(layout) <= MOST_ELEMENTS
+                if size(layout) <= Most.ONE_BY_ONE.number
                 else ""
             )
         except LayoutAlgError as error:

@@ -12,7 +12,7 @@ function question(asked) {
   return found.answer;
 }
 
-/** Answers as Model does, with the library's numbers. */
+/** Asks the library for each setting, and keeps its answers. */
 class Library {
   constructor(model, asked) {
     this.asked = { layout: model.text, dtype: asked.dtype, arch: asked.arch };
@@ -56,7 +56,8 @@ function analyse() {
     for (const [name, html] of Object.entries(data.html)) field(`html-${name}`).innerHTML = html;
     showKey(field("key"), data.palette, data.models[0].machine.banks);
     field("shown").hidden = false;
-    const engines = enginesOf(data.models, (model) => new Library(model, asked));
+    document.getElementById("covers").hidden = true;
+    const engines = data.models.map((model) => new Library(model, asked));
     if (view) view.replace(data, engines);
     else view = new View(data, engines);
     view.shared = (state) => share(asked, state);

@@ -1,9 +1,59 @@
 "use strict";
 // What a page shows: three grids that share one selection, the facts of the selected element, the score.
-// `start` draws into the elements of the page by their ids; `engines` answer like Model, one for each layout.
+// Nothing is counted here.  `engines`, one for each layout, answer with the library's numbers:
+//
+//   offsets(setting)                   the offset of every flat index
+//   numbers(setting, access)           the cost of the access
+//   services(setting, access, place)   [lane, bank, word, phase group, wavefront] of one instruction
+//   setting   { swizzle: null | [B, M, S], pad }      null: the layout's own swizzles
+//   place     [warp, register, iteration]
 
 const CELL = { width: 46, height: 24, head: 46, top: 22 };
 const FONT = '12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace';
+
+class Refused extends Error {}
+
+/** Which elements the threads of an access take: flat indices, by its thread-value layout. */
+class Threads {
+  constructor(access, model) {
+    const walk = (leaves) => leaves.reduce(
+      (table, [extent, stride]) => Array.from({ length: extent }, (_, digit) => table.map((at) => at + digit * stride)).flat(), [0]);
+    this.tables = [0, 1, 2].map((n) => walk(access.tv[n] || []));
+    this.elems = (8 * access.widthBytes) / model.bits;
+    this.lanes = model.machine.lanes;
+    const [threads, values, iterations] = this.tables;
+    this.warps = Math.ceil(threads.length / this.lanes);
+    this.registers = values.length / this.elems;
+    this.slots = new Map();
+    let slot = 0;
+    for (const iteration of iterations) {
+      for (const value of values) {
+        for (const thread of threads) {
+          const at = iteration + value + thread;
+          if (!this.slots.has(at) && (slot % threads.length) % this.lanes < access.lanes) this.slots.set(at, slot);
+          slot++;
+        }
+      }
+    }
+  }
+
+  /** The flat index of a value of a lane's register in one instruction. */
+  element([warp, register, iteration], lane, n) {
+    const [threads, values, iterations] = this.tables;
+    return threads[warp * this.lanes + lane] + values[register * this.elems + n] + iterations[iteration];
+  }
+
+  /** Lane, warp, value, register and iteration that first take an element, or null where nobody takes it. */
+  taker(index) {
+    if (!this.slots.has(index)) return null;
+    const slot = this.slots.get(index), [threads, values] = this.tables;
+    const thread = slot % threads.length, value = Math.floor(slot / threads.length) % values.length;
+    return {
+      thread, value, lane: thread % this.lanes, warp: Math.floor(thread / this.lanes),
+      register: Math.floor(value / this.elems), iteration: Math.floor(slot / threads.length / values.length),
+    };
+  }
+}
 
 /** Black or white, whichever can be read on the colour. */
 function inkOn([red, green, blue]) {
@@ -189,6 +239,7 @@ class View {
   get model() { return this.data.models[this.state.model]; }
   get engine() { return this.engines[this.state.model]; }
   get access() { return this.model.accesses[this.state.access]; }
+  get threads() { return (this.access.threads ||= new Threads(this.access, this.model)); }
   get setting() {
     return { swizzle: this.state.own ? null : this.state.bits, pad: this.state.pad };
   }
@@ -361,10 +412,7 @@ class View {
   }
   /** The first element that a lane of the shown instruction takes. */
   elementOf(lane) {
-    const { machine } = this.model, { place } = this.turns;
-    const [threads, values, iterations] = this.tables;
-    const { elems } = this.extents;
-    return threads[place[0] * machine.lanes + lane] + values[place[1] * elems] + iterations[place[2]];
+    return this.threads.element(this.turns.place, lane, 0);
   }
 
   /** Selects an element, in all grids; those that were not touched scroll to it. */
@@ -383,10 +431,8 @@ class View {
   instruction() {
     this.turns = null;
     if (!this.numbers) return;
-    this.tables = this.engines.counted(this.state.model).tables(this.access);
-    this.extents = this.engines.counted(this.state.model).extents(this.access);
-    const taker = this.selected === null ? null : this.engines.counted(this.state.model).taker(this.access, this.selected);
-    const place = taker ? [taker.warp, taker.register, taker.iteration] : this.numbers.place || [0, 0, 0];
+    const taker = this.selected === null ? null : this.threads.taker(this.selected);
+    const place = taker ? [taker.warp, taker.register, taker.iteration] : [0, 0, 0];
     const services = this.engine.services(this.setting, this.access, place);
     const shared = this.access.space === "shared", { banks, lineBytes, bankBytes } = this.model.machine;
     const rowOf = shared
@@ -459,7 +505,7 @@ class View {
   }
 
   laneText(index) {
-    const taker = this.engines.counted(this.state.model).taker(this.access, index);
+    const taker = this.access && this.threads.taker(index);
     return taker ? taker.lane : "–";
   }
 
@@ -472,9 +518,7 @@ class View {
     this.chosenWords = new Set();
     if (!this.turns) return;
     const { services, taker, place, shared } = this.turns;
-    const [threads, values, iterations] = this.tables, { elems } = this.extents, { machine } = this.model;
-    const elements = (lane) => Array.from({ length: elems }, (_, n) =>
-      threads[place[0] * machine.lanes + lane] + values[place[1] * elems + n] + iterations[place[2]]);
+    const elements = (lane) => Array.from({ length: this.threads.elems }, (_, n) => this.threads.element(place, lane, n));
     const mine = taker && services.filter(([lane]) => lane === taker.lane);
     for (const [lane, bank, word, group] of services) {
       this.mateWords.add(word);
@@ -588,12 +632,4 @@ function showKey(list, palette, banks) {
     item.textContent = `banks ${group * per}-${(group + 1) * per - 1}`;
     return item;
   }));
-}
-
-/** One engine for each model, and the tables of threads, which are the same for every engine. */
-function enginesOf(models, make) {
-  const counted = models.map((model) => new Model(model));
-  const engines = models.map((model, n) => make(model, counted[n]));
-  engines.counted = (n) => counted[n];
-  return engines;
 }

@@ -54,7 +54,7 @@ def report_command(
     ] = REPORT,
     as_json: JsonOption = False,
 ) -> int:
-    """Write an HTML page of layouts and accesses: pictures, costs, sliders, ranked layouts, index functions.
+    """Write an HTML page of layouts and accesses: pictures, costs, ranked layouts, index functions.
 
     The page is one self-contained file: open it from the disk, or send it to someone.
 
