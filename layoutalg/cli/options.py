@@ -160,7 +160,7 @@ LayoutArgument: TypeAlias = Annotated[
 ]
 WhereOption: TypeAlias = Annotated[
     str | None,
-    option("Values of the names in a layout: 'ld in 32..4096, ld % 8 == 0'. Default: those of C's int."),
+    "Values of the names in a layout: 'ld in 32..4096, ld % 8 == 0'. Default: those of C's int.",
 ]
 DtypeOption: TypeAlias = Annotated[str, option("Element type: f16, bf16, f32, u8, ...", complete=dtypes)]
 ArchOption: TypeAlias = Annotated[
@@ -172,12 +172,10 @@ OutputOption: TypeAlias = Annotated[
 ]
 GroupsOption: TypeAlias = Annotated[
     int | None,
-    option(
-        "Grouped GEMM by gemm-sm90: this many groups of rows, each with its own B; m counts the rows of "
-        "all groups. Default: none."
-    ),
+    "Grouped GEMM by gemm-sm90: this many groups of rows, each with its own B; m counts the rows of "
+    "all groups. Default: none.",
 ]
 ProblemsOption: TypeAlias = Annotated[
     str | None,
-    option('A JSON file with a list of problems, each an object of arguments: [{"m": 64, "n": 4096}].'),
+    'A JSON file with a list of problems, each an object of arguments: [{"m": 64, "n": 4096}].',
 ]

@@ -1,14 +1,15 @@
 """Parameters of commands, declared beside a function; argparse reads their words and writes their help.
 
-A parameter of the function is Annotated with a Parameter; one whose type is a dataclass stands for its
-fields.  The type says how a word is read (str, int, float or Path); a list takes several words, a bool takes
-none, and a parameter that has a default may be left out.
+A parameter of the function is Annotated with a Parameter, or with a text of help alone, which makes an option
+that is called as the parameter is; one whose type is a dataclass stands for its fields.  The type says how
+a word is read (str, int, float or Path); a list takes several words, a bool takes none, and a parameter that
+has a default may be left out.
 
 >>> from typing import Annotated
->>> def area(m: Annotated[int, Parameter("Rows.")], *, n: Annotated[int, Parameter("", ("-n",))] = 2) -> int:
+>>> def area(m: Annotated[int, Parameter("Rows.")], *, n: Annotated[int, "Columns."] = 2) -> int:
 ...     return m * n
 >>> [(p.name, declared.help) for p, declared in parameters_of(area)], call(area, {"m": 3})
-([('m', 'Rows.'), ('n', '')], 6)
+([('m', 'Rows.'), ('n', 'Columns.')], 6)
 
 A shell completes commands, options and values by argcomplete, where that is installed:
 
@@ -56,7 +57,8 @@ def parameters_of(command: Callable[..., Any]) -> Iterator[tuple[inspect.Paramet
         if record := _record(p):
             yield from parameters_of(record)
         else:
-            yield p, get_args(p.annotation)[1]
+            declared = get_args(p.annotation)[1]
+            yield p, Parameter(declared, ()) if isinstance(declared, str) else declared
 
 
 def call(command: Callable[..., Any], values: Mapping[str, Any]) -> Any:
@@ -83,6 +85,10 @@ ABOUT = f"""Analyse GPU memory layouts, find conflict-free ones, generate kernel
 _TERMS = "The terms (wavefront, phase, ideal, worst base, K and F, ...) are explained by layoutalg help TERM."
 
 _VALUES = {str: "TEXT", int: "INT", float: "NUMBER", Path: "PATH"}
+
+
+_FEW = 12
+"""Values of an option that a sentence lists."""
 
 
 class UsageError(LayoutAlgError):
@@ -240,7 +246,13 @@ def _sorted(words: Sequence[str], parser: argparse.ArgumentParser) -> list[str]:
             name = word.partition("=")[0] if word.startswith("--") else word[:2]
             takes_value = known[check_choice("option", name, known)].nargs != 0
             value = next(rest, None) if takes_value and word == name else None
+            if takes_value and word == name and value in (None, "--"):  # argparse would drop the second
+                raise UsageError(f"argument {name}: expected one argument{_choices(known[name])}")
             options.append(word if value is None else f"{name}={value}")
-            if options[-1].removeprefix(name) in ("=--", "--"):  # which argparse would drop
-                raise UsageError(f"argument {name}: expected one argument")
     return [*options, "--", *arguments] if arguments else options
+
+
+def _choices(action: Any) -> str:
+    """The words that a shell would offer for an option's value, behind a colon, where they are few."""
+    words = completer("") if (completer := getattr(action, "completer", None)) else []
+    return f": {', '.join(words)}" if 0 < len(words) <= _FEW else ""

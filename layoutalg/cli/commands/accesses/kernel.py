@@ -97,12 +97,10 @@ def kernel_command(
     source: Annotated[str, argument("A CUDA source file; - reads standard input.")],
     block: Annotated[
         str | None,
-        option(
-            "Threads of a block: 256, 16x16 or 8x8x4. Default: those of each kernel's launch in the source."
-        ),
+        "Threads of a block: 256, 16x16 or 8x8x4. Default: those of each kernel's launch in the source.",
     ] = None,
     grid: Annotated[
-        str | None, option("Blocks of the grid, to count all of them. Default: only block (0,0,0).")
+        str | None, "Blocks of the grid, to count all of them. Default: only block (0,0,0)."
     ] = None,
     sets: Annotated[
         list[str] | None,
@@ -113,24 +111,21 @@ def kernel_command(
         ),
     ] = None,
     include: Annotated[
-        list[str] | None,
-        option("A folder of headers, beside that of the source. May be repeated."),
+        list[str] | None, "A folder of headers, beside that of the source. May be repeated."
     ] = None,
     define: Annotated[
         list[str] | None,
         option("NAME or NAME=TEXT: a macro, as for a compiler. May be repeated.", "--define", "-D"),
     ] = None,
     compile_commands: Annotated[
-        str | None,
-        option("A compile_commands.json, whose macros and folders of headers for the source are taken."),
+        str | None, "A compile_commands.json, whose macros and folders of headers for the source are taken."
     ] = None,
-    kernel: Annotated[str | None, option("The kernel to read. Default: all.")] = None,
+    kernel: Annotated[str | None, "The kernel to read. Default: all."] = None,
     fix: Annotated[
-        bool,
-        option("Show the padding or swizzle that removes the bank conflicts, and what to change."),
+        bool, "Show the padding or swizzle that removes the bank conflicts, and what to change."
     ] = False,
     patch: Annotated[
-        bool, option("Print the edits of --fix as a unified diff, for patch -p0 or git apply -p0.")
+        bool, "Print the edits of --fix as a unified diff, for patch -p0 or git apply -p0."
     ] = False,
     compiled: Annotated[
         bool,

@@ -39,10 +39,9 @@ class AccessOptions:
             stdin="file",
         ),
     ] = None
-    op: Annotated[
-        str | None,
-        option("The instruction of --index or --offsets.", complete=instructions),
-    ] = None
+    op: Annotated[str | None, option("The instruction of --index or --offsets.", complete=instructions)] = (
+        None
+    )
     dtype: Annotated[
         str | None,
         option(
@@ -51,14 +50,9 @@ class AccessOptions:
     ] = None
     where: WhereOption = None
     arch: ArchOption = DEFAULT_ARCH
-    base: Annotated[int, option("Bytes added to every address.")] = 0
-    warps: Annotated[
-        int | None, option("Number of warps that evaluate the --index expression. Default: 1.")
-    ] = None
-    regs: Annotated[
-        int | None,
-        option("Number of values of reg in the --index expression. Default: 1."),
-    ] = None
+    base: Annotated[int, "Bytes added to every address."] = 0
+    warps: Annotated[int | None, "Number of warps that evaluate the --index expression. Default: 1."] = None
+    regs: Annotated[int | None, "Number of values of reg in the --index expression. Default: 1."] = None
     method: Annotated[
         str,
         option(

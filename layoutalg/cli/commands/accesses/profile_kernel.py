@@ -32,15 +32,15 @@ class ProfileAnswer(Answer, command="profile"):
 
 def profile_command(
     report: Annotated[Path, argument("The report that ncu -o writes.")],
-    kernel: Annotated[str | None, option("Only kernels whose names match this regular expression.")] = None,
+    kernel: Annotated[str | None, "Only kernels whose names match this regular expression."] = None,
     source: Annotated[
         Path | None,
-        option("The CUDA source: analysed as by layoutalg kernel, and matched with the counters by line."),
+        "The CUDA source: analysed as by layoutalg kernel, and matched with the counters by line.",
     ] = None,
     sets: Annotated[
         list[str] | None, option("NAME=VALUE for --source, as of layoutalg kernel.", "--set")
     ] = None,
-    sass: Annotated[bool, option("Also show a table by SASS instruction.")] = False,
+    sass: Annotated[bool, "Also show a table by SASS instruction."] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Explain the memory counters of an Nsight Compute report: bank conflicts, sectors, and the fix.

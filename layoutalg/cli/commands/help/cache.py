@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from layoutalg.answers import Answer, Count
-from layoutalg.cli.options import JsonOption, option
+from layoutalg.cli.options import JsonOption
 from layoutalg.cli.output import count, say, say_answer, size_bytes
 
 
@@ -22,7 +22,7 @@ class Cache(Answer, command="doctor cache"):
 
 
 def cache_command(
-    clear: Annotated[bool, option("Remove all of them.")] = False,
+    clear: Annotated[bool, "Remove all of them."] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show where compiled kernels are kept, how many and how large; LAYOUTALG_CACHE chooses the folder."""

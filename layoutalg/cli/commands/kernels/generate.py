@@ -17,7 +17,7 @@ from layoutalg.cli.commands.kernels.options import (
 )
 from layoutalg.cli.files import write_whole
 from layoutalg.cli.kernel_names import find_kernel
-from layoutalg.cli.options import JsonOption, OutputOption, archs, option
+from layoutalg.cli.options import JsonOption, OutputOption, archs, one_of, option
 from layoutalg.cli.output import count, progress, say, say_answer
 from layoutalg.cli.reports import (
     Compiled,
@@ -66,18 +66,14 @@ def generate_command(
     family: FamilyArgument,
     *,
     dtype: KernelDtypeOption = None,
-    m: Annotated[int | None, option("Largest m: rows of the source, or of a GEMM. Default: 16384.")] = None,
-    n: Annotated[
-        int | None, option("Largest n: columns of the source, or of a GEMM. Default: 16384.")
-    ] = None,
-    k: Annotated[int | None, option("Largest k of a GEMM. Default: 4096.")] = None,
+    m: Annotated[int | None, "Largest m: rows of the source, or of a GEMM. Default: 16384."] = None,
+    n: Annotated[int | None, "Largest n: columns of the source, or of a GEMM. Default: 16384."] = None,
+    k: Annotated[int | None, "Largest k of a GEMM. Default: 4096."] = None,
     asked: ProblemOptions,
     how: ConfigOptions,
-    beta: Annotated[
-        float | None, option("Refused: beta is an argument of the launch; --c adds beta C.")
-    ] = None,
+    beta: Annotated[float | None, "Refused: beta is an argument of the launch; --c adds beta C."] = None,
     part: Annotated[
-        int | None, option("Only this kernel, where several are launched in order. Default: all.")
+        int | None, "Only this kernel, where several are launched in order. Default: all."
     ] = None,
     arch: Annotated[
         str, option("Target architecture: sm_80, sm_90a, RTX4090, ...", complete=archs)
@@ -89,22 +85,19 @@ def generate_command(
         str | None,
         option(
             "Add a launcher that checks its arguments: cpp, main (cpp with a main() that times it), or "
-            "torch or cupy for a Python module."
+            "torch or cupy for a Python module.",
+            complete=one_of("cpp", "main", "torch", "cupy"),
         ),
     ] = None,
-    ptx: Annotated[bool, option("Write PTX for --arch, compiled by NVRTC, in place of CUDA.")] = False,
+    ptx: Annotated[bool, "Write PTX for --arch, compiled by NVRTC, in place of CUDA."] = False,
     static: Annotated[
-        bool,
-        option(
-            "Build the number of rows, or leading dimensions, into the text. Default: a launch gives them."
-        ),
+        bool, "Build the number of rows, or leading dimensions, into the text. Default: a launch gives them."
     ] = False,
     name: Annotated[
-        str | None,
-        option("Name of the kernel, of its operator in PyTorch, and of the file where there is no -o."),
+        str | None, "Name of the kernel, of its operator in PyTorch, and of the file where there is no -o."
     ] = None,
     header: Annotated[
-        Path | None, option("Write the declaration of the launcher of --launcher cpp to this .h or .hpp.")
+        Path | None, "Write the declaration of the launcher of --launcher cpp to this .h or .hpp."
     ] = None,
     output: OutputOption = None,
     as_json: JsonOption = False,

@@ -40,9 +40,9 @@ class L2Orders(Answer, command="inspect l2"):
 def l2_command(
     grid: Annotated[str, argument("Rows and columns of the grid of tiles: 32x64.")],
     in_flight: Annotated[
-        int, option("Blocks that run at the same time: multiprocessors times blocks per multiprocessor.")
+        int, "Blocks that run at the same time: multiprocessors times blocks per multiprocessor."
     ] = 132,
-    tile: Annotated[str, option("Rows and columns of a tile: the weights of panels of A and of B.")] = "1x1",
+    tile: Annotated[str, "Rows and columns of a tile: the weights of panels of A and of B."] = "1x1",
     order: Annotated[
         list[str] | None,
         option(

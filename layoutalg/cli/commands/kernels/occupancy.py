@@ -15,7 +15,7 @@ from layoutalg.cli.commands.kernels.options import (
     TileOption,
 )
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
-from layoutalg.cli.options import ArchOption, JsonOption, argument, families, option
+from layoutalg.cli.options import ArchOption, JsonOption, argument, families
 from layoutalg.cli.output import Table, count, progress, say, say_answer
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.model import occupancy_of
@@ -56,18 +56,18 @@ def occupancy_command(
             complete=families,
         ),
     ] = None,
-    threads: Annotated[int | None, option("Threads per block.")] = None,
-    registers: Annotated[int | None, option("Registers per thread.")] = None,
-    shared: Annotated[int | None, option("Bytes of shared memory per block.")] = None,
+    threads: Annotated[int | None, "Threads per block."] = None,
+    registers: Annotated[int | None, "Registers per thread."] = None,
+    shared: Annotated[int | None, "Bytes of shared memory per block."] = None,
     dtype: KernelDtypeOption = None,
-    m: Annotated[int | None, option("Largest m. Default: 4096.")] = None,
-    n: Annotated[int | None, option("Largest n. Default: 4096.")] = None,
-    k: Annotated[int | None, option("Largest k. Default: 4096.")] = None,
+    m: Annotated[int | None, "Largest m. Default: 4096."] = None,
+    n: Annotated[int | None, "Largest n. Default: 4096."] = None,
+    k: Annotated[int | None, "Largest k. Default: 4096."] = None,
     shape: ShapeOption = None,
     axes: AxesOption = None,
     step: StepOption = None,
     tile: TileOption = None,
-    part: Annotated[int, option("The number of the kernel, where several are launched in order.")] = 1,
+    part: Annotated[int, "The number of the kernel, where several are launched in order."] = 1,
     arch: ArchOption = DEFAULT_ARCH,
     as_json: JsonOption = False,
 ) -> None:

@@ -33,17 +33,17 @@ KernelDtypeOption: TypeAlias = Annotated[
     ),
 ]
 ShapeOption: TypeAlias = Annotated[
-    str | None, option("Shape of a dense tensor: 64,1024,128. For permute and the families listed after it.")
+    str | None, "Shape of a dense tensor: 64,1024,128. For permute and the families listed after it."
 ]
 AxesOption: TypeAlias = Annotated[
-    str | None, option("Order of a permute's axes; axes to reduce, by default the last.")
+    str | None, "Order of a permute's axes; axes to reduce, by default the last."
 ]
 StepOption: TypeAlias = Annotated[
     str | None,
-    option("A step of a GEMM's optimisation ladder, by name or number. Default: no step, the best tile."),
+    "A step of a GEMM's optimisation ladder, by name or number. Default: no step, the best tile.",
 ]
 TileOption: TypeAlias = Annotated[
-    str | None, option("The thread block's tile of a GEMM: 128x128x64. Default: the best.")
+    str | None, "The thread block's tile of a GEMM: 128x128x64. Default: the best."
 ]
 
 
@@ -51,16 +51,13 @@ TileOption: TypeAlias = Annotated[
 class ProblemOptions:
     """The options of a kernel's problem, except its element type and the extents of its matrices."""
 
-    lds: Annotated[int | None, option("Leading dimension of the source, in elements. Default: n.")] = None
-    ldd: Annotated[
-        int | None,
-        option("Leading dimension of the destination. Default: its row length."),
-    ] = None
+    lds: Annotated[int | None, "Leading dimension of the source, in elements. Default: n."] = None
+    ldd: Annotated[int | None, "Leading dimension of the destination. Default: its row length."] = None
     shape: ShapeOption = None
     axes: AxesOption = None
-    lda: Annotated[int | None, option("Leading dimension of A, of a GEMM. Default: its row length.")] = None
-    ldb: Annotated[int | None, option("Leading dimension of B, of a GEMM. Default: its row length.")] = None
-    ldc: Annotated[int | None, option("Leading dimension of C. Default: n.")] = None
+    lda: Annotated[int | None, "Leading dimension of A, of a GEMM. Default: its row length."] = None
+    ldb: Annotated[int | None, "Leading dimension of B, of a GEMM. Default: its row length."] = None
+    ldc: Annotated[int | None, "Leading dimension of C. Default: n."] = None
     a_major: Annotated[
         str | None,
         option("The contiguous mode of A: k (row-major) or mn. Default: k.", complete=one_of("k", "mn")),
@@ -86,7 +83,7 @@ class ProblemOptions:
             complete=dtypes,
         ),
     ] = None
-    c: Annotated[bool | None, option("Add beta C to a GEMM.")] = None
+    c: Annotated[bool | None, "Add beta C to a GEMM."] = None
     bias: Annotated[
         str | None,
         option(
@@ -113,8 +110,7 @@ class ProblemOptions:
         ),
     ] = None
     scale_b: Annotated[
-        str | None,
-        option("The same: n, one per column, one, or none.", complete=one_of("n", "one", "none")),
+        str | None, option("The same: n, one per column, one, or none.", complete=one_of("n", "one", "none"))
     ] = None
     arithmetic: Annotated[
         str | None,
@@ -145,10 +141,9 @@ class ConfigOptions:
             complete=one_of("data_parallel", "persistent", "streamk"),
         ),
     ] = None
-    stages: Annotated[
-        int | None, option("Tiles of each operand of a GEMM in shared memory. Default: the best.")
-    ] = None
+    stages: Annotated[int | None, "Tiles of each operand of a GEMM in shared memory. Default: the best."] = (
+        None
+    )
     warps: Annotated[
-        str | None,
-        option("Warps of a block along m and n, of gemm-sm75 and gemm-sm80: 2x4. Default: the best."),
+        str | None, "Warps of a block along m and n, of gemm-sm75 and gemm-sm80: 2x4. Default: the best."
     ] = None

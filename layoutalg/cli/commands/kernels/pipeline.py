@@ -71,7 +71,7 @@ def pipeline_command(
     dtype: KernelDtypeOption = None,
     step: StepOption = None,
     tile: TileOption = None,
-    tiles: Annotated[int, option("Number of k tiles shown.")] = 4,
+    tiles: Annotated[int, "Number of k tiles shown."] = 4,
     format_: Annotated[
         str | None, option("text, svg, png or pdf.", "--format", complete=one_of(*FORMATS))
     ] = None,

@@ -89,13 +89,10 @@ def registers_command(
     ],
     shape: Annotated[
         str | None,
-        option(
-            "Rows and columns of the tile, 16x32: a multiple of the instruction's. Required for a layout."
-        ),
+        "Rows and columns of the tile, 16x32: a multiple of the instruction's. Required for a layout.",
     ] = None,
     along: Annotated[
-        list[str] | None,
-        option("Reduce along m (each column) or n (each row). May be repeated. Default: both."),
+        list[str] | None, "Reduce along m (each column) or n (each row). May be repeated. Default: both."
     ] = None,
     to: Annotated[
         str | None, option("The register layout of the same tile to convert to.", complete=operands)

@@ -74,20 +74,19 @@ class MachineCode(Answer, command="inspect sass"):
 def sass_command(
     family: FamilyArgument,
     dtype: KernelDtypeOption = None,
-    m: Annotated[int | None, option("Largest m. Default: 4096.")] = None,
-    n: Annotated[int | None, option("Largest n. Default: 4096.")] = None,
-    k: Annotated[int | None, option("Largest k of a GEMM. Default: 4096.")] = None,
+    m: Annotated[int | None, "Largest m. Default: 4096."] = None,
+    n: Annotated[int | None, "Largest n. Default: 4096."] = None,
+    k: Annotated[int | None, "Largest k of a GEMM. Default: 4096."] = None,
     shape: ShapeOption = None,
     axes: AxesOption = None,
     groups: GroupsOption = None,
-    part: Annotated[int, option("The number of the kernel, where several are launched in order.")] = 1,
+    part: Annotated[int, "The number of the kernel, where several are launched in order."] = 1,
     step: StepOption = None,
     arch: Annotated[str, option("Compile target: sm_80, sm_90a, H100, ...", complete=archs)] = "sm_90a",
     time: Annotated[
-        bool,
-        option("Model the time of one iteration of the main loop, and what its warps wait for."),
+        bool, "Model the time of one iteration of the main loop, and what its warps wait for."
     ] = False,
-    level: Annotated[str, option("With --time: where loads of global memory hit: L1, L2 or DRAM.")] = "L2",
+    level: Annotated[str, "With --time: where loads of global memory hit: L1, L2 or DRAM."] = "L2",
     as_json: JsonOption = False,
 ) -> None:
     """Count the SASS instructions of a kernel by class and opcode, in total and in a turn of its main loop.

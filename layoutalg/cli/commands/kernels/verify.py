@@ -55,13 +55,13 @@ def verify_command(
     family: FamilyArgument,
     *,
     dtype: KernelDtypeOption = None,
-    m: Annotated[int | None, option("Rows of the source, or of a GEMM.")] = None,
-    n: Annotated[int | None, option("Columns of the source, or of a GEMM.")] = None,
-    k: Annotated[int | None, option("k of a GEMM.")] = None,
+    m: Annotated[int | None, "Rows of the source, or of a GEMM."] = None,
+    n: Annotated[int | None, "Columns of the source, or of a GEMM."] = None,
+    k: Annotated[int | None, "k of a GEMM."] = None,
     asked: ProblemOptions,
     how: ConfigOptions,
-    alpha: Annotated[float | None, option("alpha of a GEMM. Default: 2.")] = None,
-    beta: Annotated[float | None, option("beta of a GEMM. Default: -3.")] = None,
+    alpha: Annotated[float | None, "alpha of a GEMM. Default: 2."] = None,
+    beta: Annotated[float | None, "beta of a GEMM. Default: -3."] = None,
     target: Annotated[
         str,
         option(
@@ -69,7 +69,7 @@ def verify_command(
             complete=one_of("auto", "simulator", "gpu"),
         ),
     ] = "auto",
-    seed: Annotated[int, option("Seed of the data and of the order of warps, 0 or more.")] = 0,
+    seed: Annotated[int, "Seed of the data and of the order of warps, 0 or more."] = 0,
     cases: Annotated[
         int | None,
         option(
@@ -79,20 +79,16 @@ def verify_command(
             "--random",
         ),
     ] = None,
-    workers: Annotated[int, option("Number of processes of --random; with --target gpu one per GPU.")] = 1,
+    workers: Annotated[int, "Number of processes of --random; with --target gpu one per GPU."] = 1,
     scheduler: Annotated[
-        str | None, option("A cluster to run --random on: tcp://... for Dask, ray://... for Ray.")
+        str | None, "A cluster to run --random on: tcp://... for Dask, ray://... for Ray."
     ] = None,
-    store: Annotated[Path, option("The file that keeps the results of --random.")] = Path(
-        "layoutalg-verified.jsonl"
-    ),
+    store: Annotated[Path, "The file that keeps the results of --random."] = Path("layoutalg-verified.jsonl"),
     stop_after: Annotated[
-        str | None,
-        option("Stop --random after 90s, 30m, 2h; the same command resumes it. Default: at the end."),
+        str | None, "Stop --random after 90s, 30m, 2h; the same command resumes it. Default: at the end."
     ] = None,
     counters: Annotated[
-        bool,
-        option("Compare the counters of Nsight Compute with the prediction, for cases of --random."),
+        bool, "Compare the counters of Nsight Compute with the prediction, for cases of --random."
     ] = False,
     as_json: JsonOption = False,
 ) -> int:

@@ -53,12 +53,9 @@ class Checked(Answer, command="check"):
 def check_command(
     layout: LayoutArgument,
     source: Annotated[
-        str,
-        argument("A source file: .cu, .cuh, .c, .cpp or .py; - reads standard input.", stdin="file"),
+        str, argument("A source file: .cu, .cuh, .c, .cpp or .py; - reads standard input.", stdin="file")
     ],
-    function: Annotated[
-        str, option("The function: swz, tile::swz, swz<64>, a functor, a lambda or a macro.")
-    ] = "f",
+    function: Annotated[str, "The function: swz, tile::swz, swz<64>, a functor, a lambda or a macro."] = "f",
     through: Annotated[
         str | None,
         option(
@@ -81,12 +78,9 @@ def check_command(
     ] = None,
     where: WhereOption = None,
     permutation: Annotated[
-        bool,
-        option("The first argument is a count, and the function takes each number below it once."),
+        bool, "The first argument is a count, and the function takes each number below it once."
     ] = False,
-    timeout: Annotated[
-        float, option("Time limit for evaluating the function everywhere, in seconds.")
-    ] = 10.0,
+    timeout: Annotated[float, "Time limit for evaluating the function everywhere, in seconds."] = 10.0,
     as_json: JsonOption = False,
 ) -> int:
     """Check that an index function in C, CUDA or Python equals a layout at every coordinate.

@@ -43,8 +43,8 @@ def ci_command(
         ),
     ] = "table",
     output: OutputsOption = None,
-    baseline: Annotated[Path | None, option("Fail if a number is worse than in this file.")] = None,
-    write_baseline: Annotated[Path | None, option("Write the numbers of all checks to this file.")] = None,
+    baseline: Annotated[Path | None, "Fail if a number is worse than in this file."] = None,
+    write_baseline: Annotated[Path | None, "Write the numbers of all checks to this file."] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Run a file of checks: limits on layouts, accesses, index functions and kernels.

@@ -47,17 +47,12 @@ def convert_command(
     ] = None,
     shape: Annotated[
         str | None,
-        option(
-            "The tensor's shape, '(64,64)': needed from a Triton encoding, and from a thread-value "
-            "layout to one."
-        ),
+        "The tensor's shape, '(64,64)': needed from a Triton encoding, and from a thread-value "
+        "layout to one.",
     ] = None,
     dtype: Annotated[
         str | None,
-        option(
-            "The element type, where byte strides, pointers or atoms need one.",
-            complete=dtypes,
-        ),
+        option("The element type, where byte strides, pointers or atoms need one.", complete=dtypes),
     ] = None,
     unit: Annotated[
         str,

@@ -73,40 +73,33 @@ def draw_command(
         option("Draw an access by bank and wavefront: ldmatrix.x4, ld.shared.b32@col.", complete=accesses),
     ] = None,
     tile: Annotated[
-        str | None, option("The layout maps (thread, value) into a tile of this shape: '(16,8)'.")
+        str | None, "The layout maps (thread, value) into a tile of this shape: '(16,8)'."
     ] = None,
-    memory: Annotated[bool, option("Draw a tile in memory order, by bank, with 16 bytes per cell.")] = False,
+    memory: Annotated[bool, "Draw a tile in memory order, by bank, with 16 bytes per cell."] = False,
     chunks: Annotated[
-        bool,
-        option("Draw each 16 bytes as a digit: their position among the eight chunks of 128 bytes."),
+        bool, "Draw each 16 bytes as a digit: their position among the eight chunks of 128 bytes."
     ] = False,
-    bits: Annotated[
-        bool, option("Draw the bits of the index by field, with the wires of a swizzle.")
-    ] = False,
+    bits: Annotated[bool, "Draw the bits of the index by field, with the wires of a swizzle."] = False,
     table: Annotated[
-        bool, option("Draw the indices in four forms: row and column, linear, binary, bit by bit.")
+        bool, "Draw the indices in four forms: row and column, linear, binary, bit by bit."
     ] = False,
     walk: Annotated[
-        str | None, option("Walk through a swizzled tile from a coordinate by a step: '(3,0),(0,16)'.")
+        str | None, "Walk through a swizzled tile from a coordinate by a step: '(3,0),(0,16)'."
     ] = None,
-    steps: Annotated[int | None, option("Steps of the walk. Default: 8.")] = None,
+    steps: Annotated[int | None, "Steps of the walk. Default: 8."] = None,
     copy: Annotated[
         str | None, option("Draw who copies what: cp.async.16, st.shared.b128@row.", complete=accesses)
     ] = None,
-    graph: Annotated[bool, option("Draw the composition as a graph.")] = False,
-    beside: Annotated[str | None, option("Another layout, drawn beside the first.")] = None,
-    index: Annotated[bool, option("Label each cell with its flat index.")] = False,
-    banks: Annotated[bool, option("Label each cell with its bank.")] = False,
-    offsets: Annotated[
-        bool, option("Label the cells of an access with their offsets instead of lanes.")
-    ] = False,
-    warp: Annotated[int | None, option("The warp to draw. Default: the worst.")] = None,
-    register: Annotated[
-        int | None, option("The vector of a lane's values to draw. Default: the worst.")
-    ] = None,
-    iteration: Annotated[int | None, option("The iteration to draw. Default: the worst.")] = None,
-    rows: Annotated[str | None, option("Rows to draw: 16, or 16:32.")] = None,
-    cols: Annotated[str | None, option("Columns to draw: 16, or 16:32.")] = None,
+    graph: Annotated[bool, "Draw the composition as a graph."] = False,
+    beside: Annotated[str | None, "Another layout, drawn beside the first."] = None,
+    index: Annotated[bool, "Label each cell with its flat index."] = False,
+    banks: Annotated[bool, "Label each cell with its bank."] = False,
+    offsets: Annotated[bool, "Label the cells of an access with their offsets instead of lanes."] = False,
+    warp: Annotated[int | None, "The warp to draw. Default: the worst."] = None,
+    register: Annotated[int | None, "The vector of a lane's values to draw. Default: the worst."] = None,
+    iteration: Annotated[int | None, "The iteration to draw. Default: the worst."] = None,
+    rows: Annotated[str | None, "Rows to draw: 16, or 16:32."] = None,
+    cols: Annotated[str | None, "Columns to draw: 16, or 16:32."] = None,
     format_: Annotated[
         str | None,
         option(
@@ -120,7 +113,7 @@ def draw_command(
     dtype: DtypeOption = "f32",
     arch: ArchOption = DEFAULT_ARCH,
     ascii_only: Annotated[bool, option("No box characters in text.", "--ascii")] = False,
-    color: Annotated[bool | None, option("Colour text. Default: on a terminal.")] = None,
+    color: Annotated[bool | None, "Colour text. Default: on a terminal."] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Draw a layout, an access on it, its bits or its composition, as text, SVG, LaTeX, PNG or PDF.

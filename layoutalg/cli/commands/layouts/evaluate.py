@@ -45,9 +45,9 @@ def eval_command(
     let: Annotated[
         list[str] | None, option("NAME=EXPRESSION: a name for EXPRESSION and for later --let.", "--let")
     ] = None,
-    symbols: Annotated[str | None, option("Names of positive integers: n,m. Default: none.")] = None,
-    steps: Annotated[bool, option("Show how each call comes about, the innermost first.")] = False,
-    draw: Annotated[bool, option("Draw the value.")] = False,
+    symbols: Annotated[str | None, "Names of positive integers: n,m. Default: none."] = None,
+    steps: Annotated[bool, "Show how each call comes about, the innermost first."] = False,
+    draw: Annotated[bool, "Draw the value."] = False,
     to: Annotated[
         str | None, option("Print the value in this notation, as convert does.", complete=forms)
     ] = None,

@@ -41,14 +41,10 @@ def identify_command(
     ] = None,
     shape: Annotated[
         str | None,
-        option(
-            "Extents of the function's parameters: '(8,64)', or row=8,col=64. For offsets: their "
-            "shape, the first mode fastest; default: their rows and columns."
-        ),
+        "Extents of the function's parameters: '(8,64)', or row=8,col=64. For offsets: their "
+        "shape, the first mode fastest; default: their rows and columns.",
     ] = None,
-    function: Annotated[
-        str | None, option("The function to read: swz, tile::swz, swz<64>, or a macro.")
-    ] = None,
+    function: Annotated[str | None, "The function to read: swz, tile::swz, swz<64>, or a macro."] = None,
     index: Annotated[
         str | None,
         option(
@@ -58,17 +54,13 @@ def identify_command(
     ] = None,
     names: Annotated[
         str | None,
-        option(
-            "Parameters or variables in the order of --shape: row,col. Default: as declared, or as "
-            "they occur."
-        ),
+        "Parameters or variables in the order of --shape: row,col. Default: as declared, or as they occur.",
     ] = None,
     language: Annotated[
         str | None, option("c or python. Default: detected from the text.", complete=one_of("c", "python"))
     ] = None,
     where: Annotated[
-        str | None,
-        option("Parameters that are symbols, and their values: 'ld in 32..4096, ld % 8 == 0'."),
+        str | None, "Parameters that are symbols, and their values: 'ld in 32..4096, ld % 8 == 0'."
     ] = None,
     as_json: JsonOption = False,
 ) -> int:

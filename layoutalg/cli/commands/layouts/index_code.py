@@ -54,7 +54,7 @@ def code_command(
         str,
         option("c, cuda, cpp (CuTe C++), dsl (CuTe DSL), triton (and Gluon) or python.", complete=targets),
     ] = "c",
-    name: Annotated[str, option("The function's name.")] = "f",
+    name: Annotated[str, "The function's name."] = "f",
     through: Annotated[
         str | None,
         option(
@@ -66,9 +66,9 @@ def code_command(
     copy: Annotated[
         str | None, option("A TiledCopy as that map: its atom, with --threads and --values.", complete=atoms)
     ] = None,
-    threads: Annotated[str | None, option("Thread layout of --copy, or its shape: '(16,8):(8,1)'.")] = None,
+    threads: Annotated[str | None, "Thread layout of --copy, or its shape: '(16,8):(8,1)'."] = None,
     values: Annotated[
-        str | None, option("Value layout of --copy, or its shape: '(1,8)'. Default: one value.")
+        str | None, "Value layout of --copy, or its shape: '(1,8)'. Default: one value."
     ] = None,
     side: Annotated[str, option("Side of --copy: src or dst.", complete=one_of("src", "dst"))] = "src",
     dtype: DtypeOption = "f32",
@@ -76,13 +76,11 @@ def code_command(
         str,
         option("The unit of offsets: elements, or bytes of --dtype.", complete=one_of("elements", "bytes")),
     ] = "elements",
-    names: Annotated[str | None, option("Names of the parameters: row,col. One per mode, in order.")] = None,
+    names: Annotated[str | None, "Names of the parameters: row,col. One per mode, in order."] = None,
     carry: Annotated[
         str | None,
-        option(
-            "The parameter that a loop increments: the function then returns the offset at which the "
-            "loop starts, and its comment says what each iteration adds."
-        ),
+        "The parameter that a loop increments: the function then returns the offset at which the "
+        "loop starts, and its comment says what each iteration adds.",
     ] = None,
     where: WhereOption = None,
     asserted: Annotated[

@@ -101,33 +101,31 @@ def legal_command(
         ),
     ],
     dtype: DtypeOption = "f16",
-    box: Annotated[str | None, option("tma: sides of the box, 64x128 or (64,128).")] = None,
+    box: Annotated[str | None, "tma: sides of the box, 64x128 or (64,128)."] = None,
     mode: Annotated[
         str | None,
         option("tma: swizzle mode: none, 32B, 64B or 128B.", complete=one_of("none", "32B", "64B", "128B")),
     ] = None,
-    interleave: Annotated[int | None, option("tma: bytes of the interleave: 0, 16 or 32.")] = None,
-    element_strides: Annotated[
-        str | None, option("tma: traversal strides, one per leaf of the tensor: 1x2.")
-    ] = None,
-    nan_fill: Annotated[bool, option("tma: fill out-of-bounds elements with NaN.")] = False,
-    shared: Annotated[str | None, option("tma: the shared-memory layout that the kernel expects.")] = None,
+    interleave: Annotated[int | None, "tma: bytes of the interleave: 0, 16 or 32."] = None,
+    element_strides: Annotated[str | None, "tma: traversal strides, one per leaf of the tensor: 1x2."] = None,
+    nan_fill: Annotated[bool, "tma: fill out-of-bounds elements with NaN."] = False,
+    shared: Annotated[str | None, "tma: the shared-memory layout that the kernel expects."] = None,
     shared_alignment: Annotated[
-        int | None, option("tma: alignment of the box in shared memory, in bytes. Default: 1024.")
+        int | None, "tma: alignment of the box in shared memory, in bytes. Default: 1024."
     ] = None,
     alignment: Annotated[
-        int | None, option("Alignment of the layout's base address, in bytes. Default: 256.")
+        int | None, "Alignment of the layout's base address, in bytes. Default: 256."
     ] = None,
     operand: Annotated[str | None, option("wgmma: A or B. Default: A.", complete=one_of("A", "B"))] = None,
     major: Annotated[
-        str | None, option("wgmma: K or MN; of an instruction K,MN for A and B. Default: detected.")
+        str | None, "wgmma: K or MN; of an instruction K,MN for A and B. Default: detected."
     ] = None,
-    n: Annotated[int | None, option("wgmma: N of the instruction.")] = None,
-    base: Annotated[int | None, option("wgmma: the operand's address in bytes. Default: 0.")] = None,
+    n: Annotated[int | None, "wgmma: N of the instruction."] = None,
+    base: Annotated[int | None, "wgmma: the operand's address in bytes. Default: 0."] = None,
     descriptor: Annotated[
-        str | None, option("wgmma: the kernel's 64-bit matrix descriptor: 0x4000004000010040.")
+        str | None, "wgmma: the kernel's 64-bit matrix descriptor: 0x4000004000010040."
     ] = None,
-    tile: Annotated[str | None, option("wgmma: the tile to which an atom is repeated: 128x64.")] = None,
+    tile: Annotated[str | None, "wgmma: the tile to which an atom is repeated: 128x64."] = None,
     a_source: Annotated[
         str | None,
         option(
@@ -135,15 +133,13 @@ def legal_command(
             complete=one_of("shared", "registers"),
         ),
     ] = None,
-    tv: Annotated[
-        str | None, option("Instructions: TV layout to the flat index. Default: the whole tile.")
-    ] = None,
-    source: Annotated[str | None, option("cp.async: the layout in global memory.")] = None,
+    tv: Annotated[str | None, "Instructions: TV layout to the flat index. Default: the whole tile."] = None,
+    source: Annotated[str | None, "cp.async: the layout in global memory."] = None,
     source_alignment: Annotated[
-        int | None, option("cp.async: alignment of the source, in bytes. Default: 256.")
+        int | None, "cp.async: alignment of the source, in bytes. Default: 256."
     ] = None,
     source_bytes: Annotated[
-        int | None, option("cp.async: bytes that each copy reads; the rest is zero-filled.")
+        int | None, "cp.async: bytes that each copy reads; the rest is zero-filled."
     ] = None,
     arch: ArchOption = DEFAULT_ARCH,
     as_json: JsonOption = False,

@@ -96,15 +96,11 @@ def solve_command(
         list[str], option("OP, OP@row, OP@col or OP@TV layout. May be repeated.", complete=accesses)
     ],
     dtype: DtypeOption = "f32",
-    base: Annotated[str, option("Bytes added to every address; may contain the name.")] = "0",
-    least: Annotated[
-        int | None, option("Smallest value to consider. Default: 1 in a stride, else 0.")
-    ] = None,
+    base: Annotated[str, "Bytes added to every address; may contain the name."] = "0",
+    least: Annotated[int | None, "Smallest value to consider. Default: 1 in a stride, else 0."] = None,
     efficiency: Annotated[
         float | None,
-        option(
-            "Least share of useful bytes, of global accesses. Default: as few sectors as large values allow."
-        ),
+        "Least share of useful bytes, of global accesses. Default: as few sectors as large values allow.",
     ] = None,
     arch: ArchOption = DEFAULT_ARCH,
     as_json: JsonOption = False,

@@ -65,9 +65,9 @@ def bench_command(
     ] = None,
     size: Annotated[
         list[int] | None,
-        option("Side of the square matrices. May be repeated. Default: 4096, 16384; GEMM 1024 to 8192."),
+        "Side of the square matrices. May be repeated. Default: 4096, 16384; GEMM 1024 to 8192.",
     ] = None,
-    sizes: Annotated[str | None, option("More sides, as FIRST:LAST:STEP: 1024:12800:128.")] = None,
+    sizes: Annotated[str | None, "More sides, as FIRST:LAST:STEP: 1024:12800:128."] = None,
     groups: GroupsOption = None,
     group_rows: Annotated[
         str,
@@ -85,17 +85,10 @@ def bench_command(
             complete=one_of("rounds", "later-half"),
         ),
     ] = "rounds",
-    cold: Annotated[
-        bool, option("Rotate over buffers of four times the L2's size, so that the L2 is cold.")
-    ] = False,
-    energy: Annotated[
-        bool, option("Run each library alone for one more second, to measure work per joule.")
-    ] = False,
+    cold: Annotated[bool, "Rotate over buffers of four times the L2's size, so that the L2 is cold."] = False,
+    energy: Annotated[bool, "Run each library alone for one more second, to measure work per joule."] = False,
     predict: Annotated[
-        bool,
-        option(
-            "Predict instead of timing: the steps of a GEMM, or the choice for groups. Needs no GPU.",
-        ),
+        bool, "Predict instead of timing: the steps of a GEMM, or the choice for groups. Needs no GPU."
     ] = False,
     arch: Annotated[
         str | None,

@@ -58,11 +58,10 @@ class RooflineAnswer(Answer, command="inspect roofline"):
 
 def roofline_command(
     tile: Annotated[
-        list[str] | None,
-        option("Rows and columns of a block's tile: 256x128. May be repeated. Default: 128x128."),
+        list[str] | None, "Rows and columns of a block's tile: 256x128. May be repeated. Default: 128x128."
     ] = None,
-    warp: Annotated[str, option("A warp's tile.")] = "64x64",
-    instruction: Annotated[str, option("An MMA instruction's tile; with --unit f32, a thread's.")] = "16x8",
+    warp: Annotated[str, "A warp's tile."] = "64x64",
+    instruction: Annotated[str, "An MMA instruction's tile; with --unit f32, a thread's."] = "16x8",
     dtype: Annotated[
         str,
         option(
@@ -80,11 +79,9 @@ def roofline_command(
             complete=one_of("sheet", "achieved"),
         ),
     ] = "sheet",
-    clock: Annotated[
-        float | None, option("Scale the data sheet's compute rates to this clock, in MHz.")
-    ] = None,
+    clock: Annotated[float | None, "Scale the data sheet's compute rates to this clock, in MHz."] = None,
     size: Annotated[
-        int | None, option("Side of the matrices: counts the L2 reuse of panels by concurrent blocks.")
+        int | None, "Side of the matrices: counts the L2 reuse of panels by concurrent blocks."
     ] = None,
     order: Annotated[
         str,
@@ -94,14 +91,12 @@ def roofline_command(
         ),
     ] = "row",
     ladder: Annotated[
-        str | None, option("Also draw the tiles of this family's optimisation ladder: gemm-sm80.")
+        str | None, "Also draw the tiles of this family's optimisation ladder: gemm-sm80."
     ] = None,
     measured: Annotated[
         list[str] | None,
-        option(
-            "Output of layoutalg bench FAMILY --json: draw its rates, over the operations per byte "
-            "that a GEMM can reach. May be repeated."
-        ),
+        "Output of layoutalg bench FAMILY --json: draw its rates, over the operations per byte "
+        "that a GEMM can reach. May be repeated.",
     ] = None,
     output: OutputOption = None,
     arch: ArchOption = DEFAULT_ARCH,

@@ -47,37 +47,28 @@ def tune_command(
     ],
     operands: Annotated[list[str] | None, argument("The files of an action.")] = None,
     problems: ProblemsOption = None,
-    sizes: Annotated[
-        str | None, option("In place of --problems, the sides of square problems: 1024,2048.")
-    ] = None,
+    sizes: Annotated[str | None, "In place of --problems, the sides of square problems: 1024,2048."] = None,
     dtype: Annotated[
         list[str] | None, option("Element type, with --sizes. May be repeated.", complete=dtypes)
     ] = None,
     groups: GroupsOption = None,
     top: Annotated[
-        int,
-        option(
-            "Candidate configurations timed per problem; permute, transpose and tiled_copy have 16 and more."
-        ),
+        int, "Candidate configurations timed per problem; permute, transpose and tiled_copy have 16 and more."
     ] = 8,
-    budget: Annotated[str | None, option("Stop after 90s, 30m, 2h. Default: at the end.")] = None,
-    limit: Annotated[str, option("Time limit for one configuration.")] = "60s",
-    store: Annotated[Path, option("The file that keeps the timings.")] = Path("layoutalg-times.jsonl"),
-    gpus: Annotated[int, option("Number of GPUs of this host to use, with one process each.")] = 1,
+    budget: Annotated[str | None, "Stop after 90s, 30m, 2h. Default: at the end."] = None,
+    limit: Annotated[str, "Time limit for one configuration."] = "60s",
+    store: Annotated[Path, "The file that keeps the timings."] = Path("layoutalg-times.jsonl"),
+    gpus: Annotated[int, "Number of GPUs of this host to use, with one process each."] = 1,
     scheduler: Annotated[
-        str | None, option("A cluster to use instead: tcp://... for Dask, ray://... for Ray.")
+        str | None, "A cluster to use instead: tcp://... for Dask, ray://... for Ray."
     ] = None,
     timing: Annotated[
-        str,
-        option(
-            "gpu, or model: the time that is expected.",
-            complete=one_of("gpu", "model"),
-        ),
+        str, option("gpu, or model: the time that is expected.", complete=one_of("gpu", "model"))
     ] = "gpu",
     arch: Annotated[
         str, option("Architecture for --timing model: sm_90, sm_75, ...", complete=archs)
     ] = DEFAULT_ARCH,
-    gpu: Annotated[str | None, option("With lock and replay: only records of this GPU.")] = None,
+    gpu: Annotated[str | None, "With lock and replay: only records of this GPU."] = None,
     output: Annotated[Path | None, option("The file that lock and board write.", "--output", "-o")] = None,
     as_json: JsonOption = False,
 ) -> None:
