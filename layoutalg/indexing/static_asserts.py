@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib.resources import files
 
 from layoutalg.analysis import Access, SharedReport, analyze_access, warp_rule
 from layoutalg.arch import DEFAULT_ARCH, Arch, Instruction
@@ -28,17 +29,10 @@ from layoutalg.indexing.printing import code
 from layoutalg.layout import AnyLayout, check_integers, modes, size
 from layoutalg.limits import Most
 
-_HEAD = """\
-#pragma once
 
-#ifndef LAYOUTALG_FUNCTION
-#ifdef __CUDACC__
-#define LAYOUTALG_FUNCTION __host__ __device__ constexpr
-#else
-#define LAYOUTALG_FUNCTION constexpr
-#endif
-#endif
-"""
+def _asset(name: str) -> str:
+    """The text of a file of this room's folder `assets`; where it is to be filled in, by %."""
+    return (files("layoutalg.indexing") / "assets" / name).read_text(encoding="utf-8")
 
 
 def assertions(
@@ -65,7 +59,7 @@ def assertions(
     if any(layout(i) < 0 for i in range(size(layout))):
         raise UnsupportedError(f"assertions of {layout}: an offset is below 0")
     apart = is_injective(layout)
-    parts = [_HEAD, _function(code(layout, "c", name)), _injective(layout, name, largest)]
+    parts = [_asset("head.cuh"), _function(code(layout, "c", name)), _injective(layout, name, largest)]
     checks = [
         f'static_assert({"" if apart else "!"}{name}_is_injective(), "{layout}: {"" if apart else "no "}two '
         f'coordinates share an offset");',
@@ -131,8 +125,7 @@ def _access(
     warps = -(-threads // machine.lanes)
     Most.ASSERTED.guard(warps * machine.lanes * fragments, f"lanes of the instructions of {said}")
     text = code(layout, "c", f"{name}_at", through=access, element=access.element, unit="bytes")
-    count = _SHARED if shared else _GLOBAL
-    body = count % _numbers(name, rule, machine)
+    body = _asset("shared.cuh" if shared else "global.cuh") % _numbers(name, rule, machine)
     loops = f"""\
 constexpr {name}_count {name}_cost() {{
     {name}_count sum = {{0, 0}};
@@ -178,71 +171,3 @@ def _numbers(name: str, rule: Instruction, machine: Arch) -> dict[str, object]:
         "broadcast": "true" if rule.broadcast else "false",
         "merges": " || ".join(f"{name}_agree(address, active, {x}u)" for x in rule.merge_xor) or "false",
     }  # fmt: skip
-
-
-_COUNT = """\
-struct %(name)s_count {
-    unsigned long long total, ideal;
-};
-"""
-
-_SHARED = (
-    _COUNT
-    + """
-constexpr bool %(name)s_agree(const unsigned long long (&address)[%(lanes)d], const bool (&active)[%(lanes)d],
-                              unsigned apart) {
-    for (unsigned lane = 0; lane < %(lanes)d; ++lane)
-        if (active[lane] && active[lane ^ apart] && address[lane] != address[lane ^ apart]) return false;
-    return true;
-}
-
-constexpr %(name)s_count %(name)s_of(const unsigned long long (&address)[%(lanes)d],
-                                     const bool (&active)[%(lanes)d]) {
-    const unsigned order[%(served)d] = {%(order)s};
-    const unsigned span = %(merges)s ? 2 * %(group)d : %(group)d;
-    %(name)s_count sum = {0, 0};
-    for (unsigned start = 0; start < %(served)d; start += span) {
-        unsigned load[%(banks)d] = {}, busiest = 0, all = 0;
-        unsigned long long met[%(served)d * %(words)d] = {};
-        for (unsigned k = start; k < start + span && k < %(served)d; ++k)
-            for (unsigned i = 0; active[order[k]] && i < %(words)d; ++i) {
-                const unsigned long long word = address[order[k]] / %(bank_bytes)d + i;
-                bool again = false;
-                for (unsigned j = 0; %(broadcast)s && j < all && !again; ++j) again = met[j] == word;
-                if (again) continue;
-                met[all++] = word;
-                const unsigned busy = ++load[word %% %(banks)d];
-                busiest = busy > busiest ? busy : busiest;
-            }
-        sum.total += busiest;
-        sum.ideal += all == 0 ? 0 : %(broadcast)s ? 1 : (all + %(banks)d - 1) / %(banks)d;
-    }
-    if (sum.total != 0) {
-        sum.total += %(bias)d;
-        sum.ideal += %(bias)d;
-    }
-    return sum;
-}
-"""
-)
-
-_GLOBAL = (
-    _COUNT
-    + """
-constexpr %(name)s_count %(name)s_of(const unsigned long long (&address)[%(lanes)d],
-                                     const bool (&active)[%(lanes)d]) {
-    unsigned long long met[%(served)d * %(reach)d] = {};
-    unsigned all = 0;
-    for (unsigned lane = 0; lane < %(served)d; ++lane) {
-        if (!active[lane]) continue;
-        const unsigned long long last = (address[lane] + %(width)d - 1) / %(sector)d;
-        for (unsigned long long sector = address[lane] / %(sector)d; sector <= last; ++sector) {
-            bool again = false;
-            for (unsigned j = 0; j < all && !again; ++j) again = met[j] == sector;
-            if (!again) met[all++] = sector;
-        }
-    }
-    return {all, all};
-}
-"""
-)

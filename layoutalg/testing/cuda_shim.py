@@ -23,7 +23,9 @@ where the pointer at index i lies between two elements; the results.
 
 from __future__ import annotations
 
+import functools
 import re
+from importlib.resources import files
 from pathlib import Path
 
 _VECTORS = (
@@ -45,82 +47,21 @@ def _vector_types() -> str:
     return "\n".join(lines)
 
 
-QUALIFIERS = """
-#define __device__
-#define __host__
-#define __global__ static
-#define __constant__
-#define __shared__
-#define __managed__
-#define __forceinline__ inline
-#define __noinline__
-#define __restrict__
-#define __launch_bounds__(...)
-#define __align__(n) alignas(n)
-#define __grid_constant__
-#define CUTE_HOST_DEVICE inline
-#define CUTE_DEVICE inline
-#define CUTLASS_HOST_DEVICE inline
-#define CUTLASS_DEVICE inline
-"""
-"""The words of CUDA that come before a declaration."""
+def text_of(name: str) -> str:
+    """The text of a file of the folder `assets`, behind an empty line.
 
-TYPES = (
+    >>> "#define __device__" in text_of("qualifiers.h")
+    True
     """
-struct dim3 { unsigned x, y, z; constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1)
-    : x(a), y(b), z(c) {} };
-struct __half { unsigned short x; }; typedef __half half;
-struct __half2 { __half x, y; }; typedef __half2 half2;
-struct __nv_bfloat16 { unsigned short x; }; typedef __nv_bfloat16 nv_bfloat16;
-struct __nv_bfloat162 { __nv_bfloat16 x, y; }; typedef __nv_bfloat162 nv_bfloat162;
-struct __nv_fp8_e4m3 { unsigned char x; }; struct __nv_fp8_e5m2 { unsigned char x; };
-typedef struct CUstream_st* cudaStream_t; typedef int cudaError_t;
-"""
-    + _vector_types()
-    + "\n"
-)
-"""The types of cuda_runtime.h and cuda_fp16.h that index functions name."""
+    return "\n" + (files("layoutalg.testing") / "assets" / name).read_text(encoding="utf-8")
 
-INTRINSICS = """
-#include <stddef.h>
-#include <stdint.h>
-template <class A, class B> using layoutalg_both_ = decltype(true ? A() : B());
-template <class A, class B> constexpr layoutalg_both_<A, B> min(A a, B b) { return b < a ? b : a; }
-template <class A, class B> constexpr layoutalg_both_<A, B> max(A a, B b) { return a < b ? b : a; }
-static const int warpSize = 32;
-namespace layoutalg_threads_ { struct Triple { unsigned x, y, z; }; }
-static layoutalg_threads_::Triple threadIdx{0, 0, 0}, blockIdx{0, 0, 0}, blockDim{1, 1, 1}, gridDim{1, 1, 1};
-static inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffffu) * (b & 0xffffffu); }
-static inline int __mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }
-static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned long long)a * b >> 32; }
-static inline int __mulhi(int a, int b) { return (long long)a * b >> 32; }
-template <class T> static inline T __ldg(const T* p) { return *p; }
-static inline int __popc(unsigned a) { return __builtin_popcount(a); }
-static inline int __popcll(unsigned long long a) { return __builtin_popcountll(a); }
-static inline int __clz(int a) { return a ? __builtin_clz(a) : 32; }
-static inline int __ffs(int a) { return __builtin_ffs(a); }
-static inline unsigned __brev(unsigned a) {
-    unsigned out = 0;
-    for (int k = 0; k < 32; ++k) out |= (a >> k & 1u) << (31 - k);
-    return out;
-}
-static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned s) {
-    unsigned long long both = (unsigned long long)b << 32 | a;
-    unsigned out = 0;
-    for (int k = 0; k < 4; ++k) out |= (unsigned)(both >> ((s >> 4 * k & 7u) * 8) & 0xffu) << 8 * k;
-    return out;
-}
-static inline unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned n) {
-    return (unsigned)((((unsigned long long)hi << 32 | lo) << (n & 31u)) >> 32);
-}
-static inline unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned n) {
-    return (unsigned)(((unsigned long long)hi << 32 | lo) >> (n & 31u));
-}
-static inline unsigned __usad(unsigned a, unsigned b, unsigned c) { return (a > b ? a - b : b - a) + c; }
-static inline void __syncthreads() {}
-static inline void __syncwarp(unsigned = 0xffffffffu) {}
-"""
-"""Intrinsics of integers, as the CUDA Math API states them, and the variables of a thread."""
+
+@functools.cache
+def shim(*, types: bool) -> str:
+    """What stands before the user's text in place of CUDA's headers, with their types or without."""
+    own = f"{text_of('types.h')}{_vector_types()}\n" if types else ""
+    return f"{text_of('qualifiers.h')}{own}{text_of('intrinsics.h')}"
+
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]{1,200})[">]', re.MULTILINE)
 _OWN = re.compile(
@@ -200,136 +141,6 @@ def _closing(source: str, opened: int) -> int:
                 return opened + match.start()
     return -1
 
-
-TABLE = """
-#include <cstddef>
-#include <cstdint>
-#include <tuple>
-#include <type_traits>
-#include <utility>
-namespace layoutalg_table_ {
-template <class T, class = void> struct has_y : std::false_type {};
-template <class T> struct has_y<T, std::void_t<decltype(std::declval<T&>().y)>> : std::true_type {};
-template <class T, class = void> struct has_z : std::false_type {};
-template <class T> struct has_z<T, std::void_t<decltype(std::declval<T&>().z)>> : std::true_type {};
-template <class T, class = void> struct has_w : std::false_type {};
-template <class T> struct has_w<T, std::void_t<decltype(std::declval<T&>().w)>> : std::true_type {};
-
-template <class T> using bare = std::remove_cv_t<std::remove_reference_t<T>>;
-template <class A> constexpr int slots() {
-    using T = bare<A>;
-    if constexpr (std::is_integral_v<T>) return 1;
-    else if constexpr (std::is_pointer_v<T>) return 0;
-    else if constexpr (has_w<T>::value) return 4;
-    else if constexpr (has_z<T>::value) return 3;
-    else if constexpr (has_y<T>::value) return 2;
-    else static_assert(std::is_integral_v<T>, "index code maps integers to one");
-}
-constexpr std::uintptr_t base = std::uintptr_t(1) << 45;  // an address that nothing has
-
-template <class A> bare<A> made(const long long*& x, bool& held) {
-    using T = bare<A>;
-    if constexpr (std::is_integral_v<T>) {
-        T value = static_cast<T>(*x);
-        held = held && static_cast<long long>(value) == *x;
-        ++x;
-        return value;
-    } else if constexpr (std::is_pointer_v<T>) {
-        return reinterpret_cast<T>(base);
-    } else {
-        T value{};
-        value.x = made<decltype(value.x)>(x, held);
-        value.y = made<decltype(value.y)>(x, held);
-        if constexpr (slots<A>() > 2) value.z = made<decltype(value.z)>(x, held);
-        if constexpr (slots<A>() > 3) value.w = made<decltype(value.w)>(x, held);
-        return value;
-    }
-}
-template <class R, class V> long long number(V&& value, bool& whole) {
-    if constexpr (std::is_integral_v<bare<R>> && !std::is_lvalue_reference_v<R>) {
-        return static_cast<long long>(value);
-    } else {
-        using P = std::conditional_t<std::is_pointer_v<bare<R>>, std::remove_pointer_t<bare<R>>, bare<R>>;
-        static_assert(std::is_pointer_v<bare<R>> || std::is_lvalue_reference_v<R>,
-                      "index code maps integers to one");
-        std::ptrdiff_t bytes;
-        if constexpr (std::is_pointer_v<bare<R>>) bytes = reinterpret_cast<std::uintptr_t>(value) - base;
-        else bytes = reinterpret_cast<std::uintptr_t>(&value) - base;
-        constexpr std::ptrdiff_t size = sizeof(std::conditional_t<std::is_void_v<P>, char, P>);
-        whole = bytes % size == 0;
-        return bytes / size;
-    }
-}
-template <class R, class... A> struct call {  // `at` is opaque: no call begins before its index
-    static constexpr int count = (0 + ... + slots<A>());
-    template <class F> __attribute__((noinline, noipa))
-    static int at(F&& f, const long long* x, long long* out) {
-        bool held = true, whole = true;
-        std::tuple<bare<A>...> given{made<A>(x, held)...};
-        if (!held) return 1;
-        *out = std::apply([&](auto&... values) -> long long {
-            return number<R>(f(static_cast<A>(values)...), whole);
-        }, given);
-        return whole ? 0 : 2;
-    }
-};
-template <class F, class = void> struct signature { using type = void; };
-template <bool N, class R, class... A>
-struct signature<R (*)(A...) noexcept(N)> { using type = call<R, A...>; };
-template <bool N, class C, class R, class... A>
-struct signature<R (C::*)(A...) noexcept(N)> { using type = call<R, A...>; };
-template <bool N, class C, class R, class... A>
-struct signature<R (C::*)(A...) const noexcept(N)> { using type = call<R, A...>; };
-template <class F> struct signature<F, std::void_t<decltype(&F::operator())>>
-    : signature<decltype(&F::operator())> {};
-
-template <class F, int N, class = std::make_index_sequence<N>> struct generic;
-template <class F, int N, std::size_t... I> struct generic<F, N, std::index_sequence<I...>> {
-    template <std::size_t> using number = long long;
-    static constexpr bool fits = std::is_invocable_v<F, number<I>...>;
-    template <class G> static call<std::invoke_result_t<G, number<I>...>, number<I>...> result();
-};
-template <class T> struct tag { using type = T; };
-template <class F> constexpr auto picked(std::integer_sequence<int>) { return tag<void>{}; }
-template <class F, int N, int... M> constexpr auto picked(std::integer_sequence<int, N, M...>) {
-    if constexpr (generic<F, N>::fits) return tag<decltype(generic<F, N>::template result<F>())>{};
-    else return picked<F>(std::integer_sequence<int, M...>{});
-}
-template <class F> constexpr auto chosen() {
-    if constexpr (std::is_void_v<typename signature<F>::type>)
-        return picked<F>(std::integer_sequence<int, CHOICES>{});
-    else return tag<typename signature<F>::type>{};
-}
-template <class F> using called = typename decltype(chosen<F>())::type;
-}
-"""
-"""The templates; CHOICES are the numbers of coordinates that the function may take.  They come before
-the user's text, whose macros may have any name."""
-
-TAIL = """
-static auto layoutalg_target = TARGET;
-using layoutalg_call = layoutalg_table_::called<std::remove_cv_t<decltype(layoutalg_target)>>;
-static_assert(!std::is_void_v<layoutalg_call>, "index code maps integers to one");
-extern "C" int layoutalg_slots() { return layoutalg_call::count; }
-extern "C" long long layoutalg_table(long long first, long long count, const long long* extents, int modes,
-                                     int lead, long long volatile* at, long long* out) {
-    long long x[MODES + 1];
-    unsigned* thread[3] = {&threadIdx.x, &threadIdx.y, &threadIdx.z};
-    unsigned* block[3] = {&blockDim.x, &blockDim.y, &blockDim.z};
-    for (int m = 0; m < lead; ++m) *block[m] = static_cast<unsigned>(extents[m]);
-    for (long long i = 0; i < count; ++i) {
-        long long rest = first + i;
-        *at = rest + 1;
-        for (int m = 0; m + 1 < modes; ++m) { x[m] = rest % extents[m]; rest /= extents[m]; }
-        if (modes) x[modes - 1] = rest;
-        for (int m = 0; m < lead; ++m) *thread[m] = static_cast<unsigned>(x[m]);
-        const int bad = layoutalg_call::at(layoutalg_target, x + lead, out + i);
-        if (bad) return bad == 1 ? first + i : -2 - (first + i);
-    }
-    return -1;
-}
-"""
-"""Names behind the text: TARGET is what is called, MODES the most coordinates that it may take."""
 
 _LIMITS = """
 import ctypes, mmap, resource, sys

@@ -50,16 +50,13 @@ from layoutalg.layout import IntTuple, coordinate_at, flatten_tree, product, to_
 from layoutalg.reading import parse_index
 from layoutalg.testing.cuda_shim import (
     C_RUNNER,
-    INTRINSICS,
     PYTHON_RUNNER,
-    QUALIFIERS,
-    TABLE,
-    TAIL,
-    TYPES,
     body_of,
     headers_of,
     is_of_cuda,
     prepared,
+    shim,
+    text_of,
 )
 from layoutalg.testing.hostcc import build_shared
 from layoutalg.testing.triton_text import with_numbers
@@ -169,7 +166,7 @@ class IndexCode:
             own = [flag for folder in folders for flag in ("-iquote", str(folder))]
             try:
                 return self._compiled(
-                    f"{QUALIFIERS}{TYPES}{INTRINSICS}{text}",
+                    f"{shim(types=True)}{text}",
                     ["-I", str(first), *own, "-idirafter", str(last)],
                 )
             except CompileError:
@@ -177,7 +174,7 @@ class IndexCode:
                 if cuda is None:
                     raise
                 before = "#include <cuda_runtime.h>\n#include <cuda_fp16.h>\n"
-                before += f"{_undefined()}{QUALIFIERS}{INTRINSICS}"
+                before += f"{_undefined()}{shim(types=False)}"
                 with contextlib.suppress(CompileError):
                     return self._compiled(before + text, [*own, "-I", str(cuda), "-idirafter", str(last)])
                 raise
@@ -205,8 +202,10 @@ class IndexCode:
             target = f"{self.function}{{}}"
         elif re.search(rf"\b{last}\s*=\s*\[", from_text):
             target = self.function
-        tail = TAIL.replace("TARGET", target).replace("MODES", str(max(choices)))
-        table = TABLE.replace("CHOICES", ", ".join(map(str, sorted(choices, key=lambda n: (n == 1, n)))))
+        tail = text_of("tail.h").replace("TARGET", target).replace("MODES", str(max(choices)))
+        table = text_of("table.h").replace(
+            "CHOICES", ", ".join(map(str, sorted(choices, key=lambda n: (n == 1, n))))
+        )
         return f'{table}\n#line 1 "{self._label}"\n{source}\n{more}{tail}'
 
     def _compiled(self, text: str, flags: Sequence[str]) -> Path:
@@ -276,7 +275,7 @@ class IndexCode:
 
 def _undefined() -> str:
     """Directives that take back what CUDA's headers define of the shim's words."""
-    words = re.findall(r"#define (\w+)", QUALIFIERS)
+    words = re.findall(r"#define (\w+)", text_of("qualifiers.h"))
     return "".join(f"#undef {word}\n" for word in words)
 
 

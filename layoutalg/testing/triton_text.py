@@ -17,41 +17,7 @@ from __future__ import annotations
 import ast
 
 from layoutalg.reading import is_constant, triton_functions
-
-NUMBER = '''
-class layoutalg_number(int):
-    """An integer of Triton: it divides as C does, and what is made of it is one too."""
-
-
-def layoutalg_quotient(a, b):
-    whole = abs(int(a)) // abs(int(b))
-    return whole if (a < 0) == (b < 0) else -whole
-
-
-def layoutalg_operators():
-    import operator
-
-    def of(compute):
-        def made(*given):
-            if all(isinstance(x, int) for x in given):
-                return layoutalg_number(compute(*map(int, given)))
-            return NotImplemented
-
-        return made
-
-    binary = {"floordiv": layoutalg_quotient, "mod": lambda a, b: a - layoutalg_quotient(a, b) * b}
-    binary |= {n: getattr(operator, n) for n in ("add", "sub", "mul", "xor", "lshift", "rshift")}
-    binary |= {"and": operator.and_, "or": operator.or_}
-    for name, compute in binary.items():
-        setattr(layoutalg_number, f"__{name}__", of(compute))
-        setattr(layoutalg_number, f"__r{name}__", of(lambda b, a, compute=compute: compute(a, b)))
-    for name in ("neg", "pos", "invert", "lt", "le", "gt", "ge", "eq", "ne"):
-        setattr(layoutalg_number, f"__{name}__", of(getattr(operator, name)))
-    layoutalg_number.__hash__ = int.__hash__
-
-
-layoutalg_operators()
-'''
+from layoutalg.testing.cuda_shim import text_of
 
 
 class _Numbers(ast.NodeTransformer):
@@ -88,18 +54,6 @@ class _Numbers(ast.NodeTransformer):
         return node
 
 
-MADE = """
-def layoutalg_made(value):
-    if isinstance(value, tuple):
-        return tuple(map(layoutalg_made, value))
-    return layoutalg_number(value) if isinstance(value, int) else value
-
-
-def layoutalg_given(function, values, constants):
-    return [v if c else layoutalg_number(v) for v, c in zip(values, constants)]
-"""
-
-
 def with_numbers(text: str) -> str:
     """A text whose functions of Triton divide as Triton does; other texts as they are.
 
@@ -127,4 +81,4 @@ def with_numbers(text: str) -> str:
     tree.body = [n for n in tree.body if n not in future]
     changed = ast.unparse(ast.fix_missing_locations(tree))
     head = "".join(f"{ast.unparse(n)}\n" for n in future)
-    return f"{head}{NUMBER}{MADE}\nlayoutalg_constants = {constants!r}\n{changed}\n"
+    return f"{head}{text_of('triton_numbers.txt')}\nlayoutalg_constants = {constants!r}\n{changed}\n"
