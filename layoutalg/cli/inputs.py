@@ -94,11 +94,7 @@ def read_open(text: str) -> tuple[AnyLayout | None, Layout | SymbolicLayout | No
 
         if not has_names(text):
             raise
-        try:
-            return None, open_layout(text)
-        except ParseError as error:
-            message = f"cannot read {text!r}: {error.message}"
-            raise ParseError(message, text=text, position=error.position) from None
+        return None, open_layout(text)
 
 
 def read_layout(text: str) -> AnyLayout:

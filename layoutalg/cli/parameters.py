@@ -117,7 +117,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         more = f"; {self.prog} --help lists them" if "are required" in message else ""
-        raise UsageError(f"{message}{more}")
+        raise UsageError(f"{message.replace(': -- ', ': ')}{more}")  # the -- is of `_sorted`
 
 
 def overview(line: str = "") -> argparse.ArgumentParser:

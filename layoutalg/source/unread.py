@@ -346,9 +346,10 @@ def refuse_unread(reading: KernelReading) -> None:
     if any(a.read for a in memory) or not (unknown or (reading.unfollowed and not memory)):
         return
     hint = f"; --set is wanted for {', '.join(reading.wanted)}" if reading.wanted else ""
-    lines = [
-        f"{a.place}, column {a.column}: {f'{a.op}: ' if a.op else ''}{a.why}" for a in unknown[:MOST_TOLD]
-    ]
+    places: dict[str, list[str]] = {}
+    for a in unknown[:MOST_TOLD]:
+        places.setdefault(f"{f'{a.op}: ' if a.op else ''}{a.why}", []).append(f"{a.place}, column {a.column}")
+    lines = [f"{' and '.join(of)}: {why}" for why, of in places.items()]
     if not memory:
         parts = "; ".join(f"{part.place}: {part.why}" for part in reading.unfollowed[:MOST_TOLD])
         raise UnsupportedError(f"no access could be read: {parts}{hint}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -113,6 +114,8 @@ def check_command(
     wanted = function_layout(plain, through, element_type(dtype), unit)
     Most.LANES.guard(size(wanted), "coordinates at which the function is run")
     text = read_source(source)
+    if function == "f" and not re.search(r"\bf\b", text):
+        raise ArgumentTypeError(f"{source} has no function f: --function names that which is checked")
     why = ""
     from layoutalg.testing import check_index_function
 
