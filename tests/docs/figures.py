@@ -20,7 +20,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from layoutalg.glossary import GLOSSARY
 from layoutalg.kernels.ladder import PUBLISHED
 from tests.docs import tables
 from tests.docs.tables import section, table
@@ -383,17 +382,12 @@ def hgemm_gains() -> str:
     )
 
 
-def glossary() -> str:
-    """The words of `layoutalg help`."""
-    return "\n".join(f"**{term}**: {meaning}\n" for term, meaning in GLOSSARY.items())
-
-
 REGIONS: dict[str, Callable[[], str]] = {
     print_region.__name__.replace("_", "-"): print_region
     for print_region in (
         numbers, drawn_short, drawn, f32_summary, bf16_summary, permute_summary, judged, speed,
         speed_summary, analyses, quack, cutensor, judged_short, speed_short, kernels, libraries, counts,
-        published_hgemm, hgemm_gains, glossary,
+        published_hgemm, hgemm_gains,
     )
 }  # fmt: skip
 """Name of a region -> its text."""

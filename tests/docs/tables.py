@@ -4,7 +4,7 @@
     python -m tests.docs.pages                        prints the rows of the page anew
 
 A table stands between `<!-- table: NAME by COLUMN -->` and `<!-- end of table -->`: the least, the median and
-the greatest by that column are shown.  Where predictions stand beside counts, those furthest off are.
+the greatest by that column are shown.  Where predictions stand beside counts, that furthest off is.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from pathlib import Path
 MEASURED = Path(__file__).parents[2] / "docs" / "measured.md"
 FOLDER = MEASURED.with_suffix("")
 REGION = re.compile(r"(<!-- table: (\w+)(?: by ([^>]+))? -->\n)(.*?)(<!-- end of table -->)", re.S)
-SHOWN = 3
-"""Rows of a table that the page shows."""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -57,7 +55,7 @@ def _shown(name: str, column: str | None) -> str:
         equal = f"{len(rows) - len(wrong):,} of {len(rows):,} counts are equal to their predictions: {link}."
         if not wrong:
             return f"{equal}\n"
-        some = sorted(wrong, key=_off)[: -SHOWN - 1 : -1]
+        some = [max(wrong, key=_off)]
         lead = f"{equal} Furthest off:"
     else:
         ordered = sorted(rows, key=lambda row: number(row[column]))
