@@ -143,7 +143,4 @@ __all__ = [
     "traffic", "updated", "value", "verify", "where", "write",
 ]  # fmt: skip
 
-__getattr__ = later(
-    "layoutalg.codegen",
-    {name: f"layoutalg.codegen.{room}" for room, names in _PLACES.items() for name in names.split()},
-)
+__getattr__ = later(__name__, _PLACES)

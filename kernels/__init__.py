@@ -40,7 +40,4 @@ _PLACES = {"family": "Candidate Family", "registry": "FAMILIES find_family", "ch
 
 __all__ = ["FAMILIES", "Candidate", "Family", "VerifyReport", "find_family", "verify"]
 
-__getattr__ = later(
-    "layoutalg.kernels",
-    {name: f"layoutalg.kernels.{room}" for room, names in _PLACES.items() for name in names.split()},
-)
+__getattr__ = later(__name__, _PLACES)

@@ -162,110 +162,45 @@ _MODULES = frozenset(
 )  # fmt: skip
 """Rooms that are imported when they are first used."""
 
-_PLACES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+_PLACES: Mapping[str, str] = MappingProxyType(
     {
         "algebra": (
-            "blocked_product", "complement", "downcast", "flat_divide", "left_inverse", "local_partition",
-            "local_tile", "logical_divide", "logical_product", "make_layout_like", "make_ordered_layout",
-            "max_common_vector", "raked_product", "recast_layout", "right_inverse", "slice_", "tile_to_shape",
-            "tiled_divide", "upcast", "zipped_divide", "zipped_product",
+            "blocked_product complement downcast flat_divide left_inverse local_partition local_tile "
+            "logical_divide logical_product make_layout_like make_ordered_layout max_common_vector "
+            "raked_product recast_layout right_inverse slice_ tile_to_shape tiled_divide upcast "
+            "zipped_divide zipped_product"
         ),
-        "analysis": ("Access", "analyze"),
+        "analysis": "Access analyze",
         "atoms": (
-            "Tensor", "find_copy_atom", "find_mma_atom", "make_tiled_copy", "make_tiled_copy_A",
-            "make_tiled_copy_B", "make_tiled_copy_C", "make_tiled_mma",
+            "Tensor find_copy_atom find_mma_atom make_tiled_copy make_tiled_copy_A make_tiled_copy_B "
+            "make_tiled_copy_C make_tiled_mma"
         ),
-        "decide": (
-            "cosize", "find_collision", "footprint", "image_size", "is_bijective", "is_injective",
-            "same_function",
-        ),
-        "explanation": ("explain",),
-        "f2": ("LinearLayout", "to_f2"),
-        "indexing": ("code", "identify"),
-        "notation": ("convert", "parse"),
-        "source": ("evaluate",),
-        "synthesis": ("check_certificate", "synthesize"),
+        "decide": "cosize find_collision footprint image_size is_bijective is_injective same_function",
+        "explanation": "explain",
+        "f2": "LinearLayout to_f2",
+        "indexing": "code identify",
+        "notation": "convert parse",
+        "source": "evaluate",
+        "synthesis": "check_certificate synthesize",
     }
-)  # fmt: skip
+)
 """Names that are imported from these rooms when they are first used."""
 
-_NAMES: Mapping[str, str] = MappingProxyType(
-    {name: room for room, names in _PLACES.items() for name in names}
-)
-_find = later(__name__, {name: f"layoutalg.{room}" for name, room in _NAMES.items()})
+_find = later(__name__, _PLACES)
 
 __all__ = [
-    "Access",
-    "AnyLayout",
-    "ComposedLayout",
-    "IntTuple",
-    "Layout",
-    "LayoutAlgError",
-    "LinearLayout",
-    "Swizzle",
-    "Swizzles",
-    "Tensor",
-    "analyze",
-    "blocked_product",
-    "check_certificate",
-    "coalesce",
-    "code",
-    "complement",
-    "composition",
-    "concat",
-    "convert",
-    "cosize",
-    "crd2idx",
-    "downcast",
-    "evaluate",
-    "explain",
-    "find_collision",
-    "find_copy_atom",
-    "find_mma_atom",
-    "flat_divide",
-    "flatten",
-    "footprint",
-    "group",
-    "identify",
-    "idx2crd",
-    "image_size",
-    "is_bijective",
-    "is_injective",
-    "left_inverse",
-    "local_partition",
-    "local_tile",
-    "logical_divide",
-    "logical_product",
-    "make_identity_layout",
-    "make_layout",
-    "make_layout_like",
-    "make_ordered_layout",
-    "make_tiled_copy",
-    "make_tiled_copy_A",
-    "make_tiled_copy_B",
-    "make_tiled_copy_C",
-    "make_tiled_mma",
-    "max_common_vector",
-    "normal_form",
-    "parse",
-    "raked_product",
-    "rank",
-    "recast_layout",
-    "right_inverse",
-    "rotated_layout",
-    "same_function",
-    "select",
-    "size",
-    "slice_",
-    "slice_and_offset",
-    "synthesize",
-    "tile_to_shape",
-    "tiled_divide",
-    "to_f2",
-    "upcast",
-    "zipped_divide",
+    "Access", "AnyLayout", "ComposedLayout", "IntTuple", "Layout", "LayoutAlgError", "LinearLayout",
+    "Swizzle", "Swizzles", "Tensor", "analyze", "blocked_product", "check_certificate", "coalesce", "code",
+    "complement", "composition", "concat", "convert", "cosize", "crd2idx", "downcast", "evaluate", "explain",
+    "find_collision", "find_copy_atom", "find_mma_atom", "flat_divide", "flatten", "footprint", "group",
+    "identify", "idx2crd", "image_size", "is_bijective", "is_injective", "left_inverse", "local_partition",
+    "local_tile", "logical_divide", "logical_product", "make_identity_layout", "make_layout",
+    "make_layout_like", "make_ordered_layout", "make_tiled_copy", "make_tiled_copy_A", "make_tiled_copy_B",
+    "make_tiled_copy_C", "make_tiled_mma", "max_common_vector", "normal_form", "parse", "raked_product",
+    "rank", "recast_layout", "right_inverse", "rotated_layout", "same_function", "select", "size", "slice_",
+    "slice_and_offset", "synthesize", "tile_to_shape", "tiled_divide", "to_f2", "upcast", "zipped_divide",
     "zipped_product",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -73,25 +73,27 @@ def has_numpy() -> bool:
     return True
 
 
-def later(module: str, places: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a module that has its names in `places` from other modules, each found once.
+def later(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package that has names from other modules, each found once.
 
+    `places` has the names of each module, with blanks between; a module stands as in the package, or whole.
     Raises AttributeError for other names.
 
-    >>> later("layoutalg.f2", {"LinearLayout": "layoutalg.f2.linear"})("LinearLayout").__module__
+    >>> later("layoutalg.f2", {"linear": "LinearLayout"})("LinearLayout").__module__
     'layoutalg.f2.linear'
     >>> later("layoutalg", {})("nowhere")
     Traceback (most recent call last):
     ...
     AttributeError: module 'layoutalg' has no attribute 'nowhere'
     """
+    homes = {name: module for module, names in places.items() for name in names.split()}
 
     def find(name: str) -> Any:
-        home = places.get(name)
-        if home is None:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = homes[name] if homes[name].startswith("layoutalg.") else f"{package}.{homes[name]}"
         value = getattr(importlib.import_module(home), name)
-        setattr(sys.modules[module], name, value)
+        setattr(sys.modules[package], name, value)
         return value
 
     return find

@@ -33,12 +33,15 @@ def test_type_checkers_see_what_is_loaded_later() -> None:
         for alias in node.names
     }
     wanted = {("layoutalg", module) for module in layoutalg._MODULES}
-    wanted |= {(f"layoutalg.{module}", name) for name, module in layoutalg._NAMES.items()}
+    wanted |= {
+        (f"layoutalg.{module}", name) for module, names in layoutalg._PLACES.items() for name in names.split()
+    }
     assert seen == wanted
 
 
 def test_loaded_later_is_loaded() -> None:
-    for name, module in layoutalg._NAMES.items():
-        assert getattr(layoutalg, name) is getattr(import_module(f"layoutalg.{module}"), name)
+    for module, names in layoutalg._PLACES.items():
+        for name in names.split():
+            assert getattr(layoutalg, name) is getattr(import_module(f"layoutalg.{module}"), name)
     with pytest.raises(AttributeError, match="module 'layoutalg' has no attribute 'nothing'"):
         layoutalg.nothing  # noqa: B018

@@ -54,8 +54,4 @@ __all__ = [
     "words",
 ]
 
-__getattr__ = later(
-    "layoutalg.codegen.language",
-    dict.fromkeys(_OF_RUN.split(), "layoutalg.codegen.language.run")
-    | {"verify": "layoutalg.codegen.language.verification"},
-)
+__getattr__ = later(__name__, {"run": _OF_RUN, "verification": "verify"})

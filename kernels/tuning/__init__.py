@@ -51,6 +51,4 @@ _PLACES = {
 }
 
 
-__getattr__ = later(
-    __name__, {name: f"{__name__}.{module}" for module, names in _PLACES.items() for name in names.split()}
-)
+__getattr__ = later(__name__, _PLACES)

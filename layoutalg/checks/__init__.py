@@ -37,31 +37,16 @@ if TYPE_CHECKING:
     from layoutalg.checks.runner import Outcome, baseline_text, load_baseline, named_baseline, run_checks
 
 _PLACES = {
-    "file": ("find_check_file", "load_checks", "read_checks"),
-    "formats": ("FORMATS", "Results", "check_answer", "failure_lines"),
-    "functions": ("UNITS", "function_layout", "source_language"),
-    "runner": ("Outcome", "baseline_text", "load_baseline", "named_baseline", "run_checks"),
+    "file": "find_check_file load_checks read_checks",
+    "formats": "FORMATS Results check_answer failure_lines",
+    "functions": "UNITS function_layout source_language",
+    "runner": "Outcome baseline_text load_baseline named_baseline run_checks",
 }
 
 __all__ = [
-    "FORMATS",
-    "UNITS",
-    "Outcome",
-    "Results",
-    "baseline_text",
-    "check_answer",
-    "failure_lines",
-    "find_check_file",
-    "function_layout",
-    "load_baseline",
-    "load_checks",
-    "named_baseline",
-    "read_checks",
-    "run_checks",
-    "source_language",
-]
+    "FORMATS", "UNITS", "Outcome", "Results", "baseline_text", "check_answer", "failure_lines",
+    "find_check_file", "function_layout", "load_baseline", "load_checks", "named_baseline", "read_checks",
+    "run_checks", "source_language",
+]  # fmt: skip
 
-__getattr__ = later(
-    "layoutalg.checks",
-    {name: f"layoutalg.checks.{module}" for module, names in _PLACES.items() for name in names},
-)
+__getattr__ = later(__name__, _PLACES)

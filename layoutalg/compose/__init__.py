@@ -29,24 +29,8 @@ from layoutalg.compose.normal import (
 from layoutalg.compose.symbolic import complement_symbols, downcast_symbols, require_same, upcast_symbols
 
 __all__ = [
-    "Chain",
-    "Fields",
-    "NormalForm",
-    "Rotation",
-    "Tiler",
-    "axes_of",
-    "by_mode",
-    "complement_symbols",
-    "compose_layouts",
-    "composition",
-    "downcast_symbols",
-    "find_normal_form",
-    "find_rotation",
-    "fitting_modes",
-    "need_normal_form",
-    "normal_form",
-    "require_same",
-    "rotated_layout",
-    "tiler_text",
+    "Chain", "Fields", "NormalForm", "Rotation", "Tiler", "axes_of", "by_mode", "complement_symbols",
+    "compose_layouts", "composition", "downcast_symbols", "find_normal_form", "find_rotation",
+    "fitting_modes", "need_normal_form", "normal_form", "require_same", "rotated_layout", "tiler_text",
     "upcast_symbols",
-]
+]  # fmt: skip

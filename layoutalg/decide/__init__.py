@@ -39,26 +39,7 @@ from layoutalg.decide.image import (
 from layoutalg.decide.solving import find_collision, find_coordinate, find_overlap, overlap
 
 __all__ = [
-    "Aliasing",
-    "Footprint",
-    "aliasing",
-    "cosize",
-    "cycles",
-    "extremes",
-    "find_collision",
-    "find_coordinate",
-    "find_difference",
-    "find_offset_bit",
-    "find_overlap",
-    "footprint",
-    "gaps",
-    "image_size",
-    "is_bijective",
-    "is_contiguous",
-    "is_injective",
-    "is_surjective",
-    "leaf_count",
-    "order",
-    "overlap",
-    "same_function",
-]
+    "Aliasing", "Footprint", "aliasing", "cosize", "cycles", "extremes", "find_collision", "find_coordinate",
+    "find_difference", "find_offset_bit", "find_overlap", "footprint", "gaps", "image_size", "is_bijective",
+    "is_contiguous", "is_injective", "is_surjective", "leaf_count", "order", "overlap", "same_function",
+]  # fmt: skip

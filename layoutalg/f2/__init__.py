@@ -38,24 +38,8 @@ if TYPE_CHECKING:
     from layoutalg.f2.linear import LinearLayout
 
 __all__ = [
-    "Columns",
-    "Echelon",
-    "LinearLayout",
-    "affine_f2",
-    "apply",
-    "basis",
-    "complement",
-    "contains",
-    "fold",
-    "identity",
-    "intersection",
-    "kernel",
-    "multiply",
-    "rank",
-    "separate",
-    "solve",
-    "to_f2",
-    "unpack",
-]
+    "Columns", "Echelon", "LinearLayout", "affine_f2", "apply", "basis", "complement", "contains", "fold",
+    "identity", "intersection", "kernel", "multiply", "rank", "separate", "solve", "to_f2", "unpack",
+]  # fmt: skip
 
-__getattr__ = later("layoutalg.f2", {"LinearLayout": "layoutalg.f2.linear", "unpack": "layoutalg.f2.dims"})
+__getattr__ = later(__name__, {"linear": "LinearLayout", "dims": "unpack"})

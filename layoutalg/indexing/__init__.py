@@ -32,17 +32,6 @@ from layoutalg.indexing.static_asserts import assertions
 from layoutalg.indexing.targets import TARGETS
 
 __all__ = [
-    "TARGETS",
-    "UNITS",
-    "Held",
-    "Identification",
-    "Side",
-    "Through",
-    "assertions",
-    "code",
-    "identify",
-    "is_layout",
-    "is_permutation",
-    "parse_array",
-    "through_layout",
-]
+    "TARGETS", "UNITS", "Held", "Identification", "Side", "Through", "assertions", "code", "identify",
+    "is_layout", "is_permutation", "parse_array", "through_layout",
+]  # fmt: skip

@@ -24,28 +24,8 @@ from layoutalg.legality.wgmma import WgmmaInstruction, WgmmaOperand, check_wgmma
 from layoutalg.legality.wgmma_rules import WGMMA_RULES
 
 __all__ = [
-    "MAX_BOX_ELEMS",
-    "MEMORY_RULES",
-    "TMA_RULES",
-    "WGMMA_RULES",
-    "Canonical",
-    "Legality",
-    "MemoryAccess",
-    "Repair",
-    "Rule",
-    "SharedTile",
-    "TmaCopy",
-    "Violation",
-    "WgmmaInstruction",
-    "WgmmaOperand",
-    "canonical_layout",
-    "check_memory",
-    "check_tensor_map",
-    "check_tma",
-    "check_wgmma",
-    "check_wgmma_instruction",
-    "nearest_legal",
-    "operand_shape",
-    "recognize",
-    "shared_tiles",
-]
+    "MAX_BOX_ELEMS", "MEMORY_RULES", "TMA_RULES", "WGMMA_RULES", "Canonical", "Legality", "MemoryAccess",
+    "Repair", "Rule", "SharedTile", "TmaCopy", "Violation", "WgmmaInstruction", "WgmmaOperand",
+    "canonical_layout", "check_memory", "check_tensor_map", "check_tma", "check_wgmma",
+    "check_wgmma_instruction", "nearest_legal", "operand_shape", "recognize", "shared_tiles",
+]  # fmt: skip

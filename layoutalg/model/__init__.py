@@ -21,19 +21,7 @@ from layoutalg.model.roofline import (
 )
 
 __all__ = [
-    "Occupancy",
-    "Roofline",
-    "balance_point",
-    "best_band",
-    "block_place",
-    "copied_sectors",
-    "copied_wavefronts",
-    "gemm_intensities",
-    "l2_locality",
-    "mean_rate",
-    "occupancy_of",
-    "resident_clusters",
-    "roofline_of",
-    "tag_sectors",
-    "tile_intensity",
-]
+    "Occupancy", "Roofline", "balance_point", "best_band", "block_place", "copied_sectors",
+    "copied_wavefronts", "gemm_intensities", "l2_locality", "mean_rate", "occupancy_of", "resident_clusters",
+    "roofline_of", "tag_sectors", "tile_intensity",
+]  # fmt: skip

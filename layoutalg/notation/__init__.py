@@ -37,43 +37,16 @@ if TYPE_CHECKING:
     from layoutalg.notation.table import FORMS
 
 __all__ = [
-    "FORMS",
-    "FUNCTIONS",
-    "Major",
-    "Notation",
-    "Options",
-    "Term",
-    "TermReader",
-    "call_function",
-    "convert",
-    "cute_text",
-    "parse",
-    "parse_cute",
-    "parse_int_tuple",
-    "parse_open",
-    "parse_polynomial",
-    "parse_tiler",
-    "term_of",
-    "to_object",
-]
+    "FORMS", "FUNCTIONS", "Major", "Notation", "Options", "Term", "TermReader", "call_function", "convert",
+    "cute_text", "parse", "parse_cute", "parse_int_tuple", "parse_open", "parse_polynomial", "parse_tiler",
+    "term_of", "to_object",
+]  # fmt: skip
 
 __getattr__ = later(
-    "layoutalg.notation",
+    __name__,
     {
-        "FORMS": "layoutalg.notation.table",
-        "Term": "layoutalg.notation.form",
-        **dict.fromkeys(
-            (
-                "FUNCTIONS",
-                "Major",
-                "Options",
-                "TermReader",
-                "call_function",
-                "cute_text",
-                "term_of",
-                "to_object",
-            ),
-            "layoutalg.notation.forms",
-        ),
+        "table": "FORMS",
+        "form": "Term",
+        "forms": "FUNCTIONS Major Options TermReader call_function cute_text term_of to_object",
     },
 )

@@ -35,20 +35,7 @@ from layoutalg.profiling.words import (
 )
 
 __all__ = [
-    "HEADER",
-    "SASS_HEADER",
-    "Finding",
-    "Launch",
-    "ProfiledLaunch",
-    "explain_launch",
-    "finding_notes",
-    "finding_rows",
-    "fit_pitch",
-    "instruction_op",
-    "launch_answer",
-    "never_executed",
-    "read_report",
-    "sass_rows",
-    "title_of",
-    "with_ends",
-]
+    "HEADER", "SASS_HEADER", "Finding", "Launch", "ProfiledLaunch", "explain_launch", "finding_notes",
+    "finding_rows", "fit_pitch", "instruction_op", "launch_answer", "never_executed", "read_report",
+    "sass_rows", "title_of", "with_ends",
+]  # fmt: skip

@@ -34,21 +34,7 @@ from layoutalg.reading.terms import (
 )
 
 __all__ = [
-    "Bad",
-    "CType",
-    "IndexFunction",
-    "IndexText",
-    "Term",
-    "apply",
-    "evaluated",
-    "is_constant",
-    "number",
-    "ordered",
-    "parse_index",
-    "read_c",
-    "read_c_expression",
-    "read_python",
-    "read_python_expression",
-    "triton_functions",
-    "variable",
-]
+    "Bad", "CType", "IndexFunction", "IndexText", "Term", "apply", "evaluated", "is_constant", "number",
+    "ordered", "parse_index", "read_c", "read_c_expression", "read_python", "read_python_expression",
+    "triton_functions", "variable",
+]  # fmt: skip

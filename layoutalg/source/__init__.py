@@ -52,19 +52,15 @@ if TYPE_CHECKING:
     from layoutalg.source.unread import refuse_unread
 
 _PLACES = {
-    "cute.expression": ("Call", "Part", "evaluate", "value_text"),
-    "fixes": ("Fix", "fixes_of", "patch_of", "patched_fixes"),
-    "reading": ("read_kernel",),
-    "rows": (
-        "CONSTANT", "FETCH", "REGISTERS", "KernelReading", "SourceAccess", "TakenNumber", "Unfollowed",
-    ),
-    "unread": ("refuse_unread",),
-}  # fmt: skip
+    "cute.expression": "Call Part evaluate value_text",
+    "fixes": "Fix fixes_of patch_of patched_fixes",
+    "reading": "read_kernel",
+    "rows": "CONSTANT FETCH REGISTERS KernelReading SourceAccess TakenNumber Unfollowed",
+    "unread": "refuse_unread",
+}
 
-__getattr__ = later(
-    "layoutalg.source",
-    {name: f"layoutalg.source.{module}" for module, names in _PLACES.items() for name in names},
-)  # neither the process that parses nor an expression needs the reader, nor reading the search of fixes
+__getattr__ = later(__name__, _PLACES)
+# Neither the process that parses nor an expression needs the reader, nor reading the search of fixes.
 
 __all__ = [
     "CONSTANT",

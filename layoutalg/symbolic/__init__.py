@@ -25,20 +25,7 @@ from layoutalg.symbolic.solve import (
 from layoutalg.symbolic.where import Values, values_of
 
 __all__ = [
-    "Condition",
-    "Periodic",
-    "ResidueSet",
-    "SymbolicLayout",
-    "Values",
-    "efficiency_share",
-    "has_names",
-    "open_layout",
-    "open_report",
-    "shared_ranges",
-    "solve_conflict_free",
-    "solve_distinct",
-    "solve_sectors",
-    "symbolic_access",
-    "symbolic_cost",
-    "values_of",
-]
+    "Condition", "Periodic", "ResidueSet", "SymbolicLayout", "Values", "efficiency_share", "has_names",
+    "open_layout", "open_report", "shared_ranges", "solve_conflict_free", "solve_distinct", "solve_sectors",
+    "symbolic_access", "symbolic_cost", "values_of",
+]  # fmt: skip

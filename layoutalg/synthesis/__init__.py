@@ -39,20 +39,7 @@ from layoutalg.synthesis.tiles import (
 from layoutalg.synthesis.words import certificate_words
 
 __all__ = [
-    "Certificate",
-    "Choice",
-    "Form",
-    "Offer",
-    "Piece",
-    "Synthesis",
-    "TileSynthesis",
-    "certificate_words",
-    "check_certificate",
-    "choices_of",
-    "covers_of",
-    "ranked_choices",
-    "read_tile",
-    "refusal",
-    "synthesize",
+    "Certificate", "Choice", "Form", "Offer", "Piece", "Synthesis", "TileSynthesis", "certificate_words",
+    "check_certificate", "choices_of", "covers_of", "ranked_choices", "read_tile", "refusal", "synthesize",
     "synthesize_tile",
-]
+]  # fmt: skip

@@ -50,36 +50,12 @@ _STRATEGIES = (
 )  # fmt: skip
 
 __all__ = [
-    "LAWS",
-    "IndexCode",
-    "Law",
-    "Scope",
-    "Undefined",
-    "Verdict",
-    "accesses",
-    "all_pass",
-    "check_bijective",
-    "check_coalesced",
-    "check_conflict_free",
-    "check_family",
-    "check_index_function",
-    "check_law",
-    "check_same_function",
-    "compile_shared",
-    "composed_layouts",
-    "find_compiler",
-    "index_functions",
-    "int_tuples",
-    "layouts",
-    "listed",
-    "problems",
-    "shapes",
-    "shrink",
-    "swizzles",
-    "verdict",
-    "with_numbers",
+    "LAWS", "IndexCode", "Law", "Scope", "Undefined", "Verdict", "accesses", "all_pass", "check_bijective",
+    "check_coalesced", "check_conflict_free", "check_family", "check_index_function", "check_law",
+    "check_same_function", "compile_shared", "composed_layouts", "find_compiler", "index_functions",
+    "int_tuples", "layouts", "listed", "problems", "shapes", "shrink", "swizzles", "verdict", "with_numbers",
     "worst_of",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

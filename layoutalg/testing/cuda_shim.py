@@ -58,7 +58,7 @@ def text_of(name: str) -> str:
 
 @functools.cache
 def shim(*, types: bool) -> str:
-    """What stands before the user's text in place of CUDA's headers, with their types or without."""
+    """The text that takes the place of CUDA's headers before the user's, with their types or without."""
     own = f"{text_of('types.h')}{_vector_types()}\n" if types else ""
     return f"{text_of('qualifiers.h')}{own}{text_of('intrinsics.h')}"
 

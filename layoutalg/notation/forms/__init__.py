@@ -25,15 +25,6 @@ from layoutalg.notation.forms.objects import from_object, is_object, to_object
 from layoutalg.notation.forms.spellings import cute_text
 
 __all__ = [
-    "FUNCTIONS",
-    "Form",
-    "Major",
-    "Options",
-    "TermReader",
-    "call_function",
-    "cute_text",
-    "from_object",
-    "is_object",
-    "term_of",
-    "to_object",
-]
+    "FUNCTIONS", "Form", "Major", "Options", "TermReader", "call_function", "cute_text", "from_object",
+    "is_object", "term_of", "to_object",
+]  # fmt: skip

@@ -23,12 +23,9 @@ if TYPE_CHECKING:
     from layoutalg.source.cute.reader import CuteCalls, is_cute, parameter_of
 
 __getattr__ = later(
-    "layoutalg.source.cute",
+    __name__,
     {
-        **dict.fromkeys(
-            ("asked", "declared_text", "definition_of", "silent_functions"),
-            "layoutalg.source.cute.declarations",
-        ),
-        **dict.fromkeys(("CuteCalls", "is_cute", "parameter_of"), "layoutalg.source.cute.reader"),
+        "declarations": "asked declared_text definition_of silent_functions",
+        "reader": "CuteCalls is_cute parameter_of",
     },
 )

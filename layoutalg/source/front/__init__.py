@@ -53,7 +53,5 @@ _PLACES = {
     "shim": "takes_values",
     "uses": "MACRO extents",
 }
-__getattr__ = later(
-    "layoutalg.source.front",
-    {name: f"layoutalg.source.front.{place}" for place, names in _PLACES.items() for name in names.split()},
-)  # the process that parses imports neither instructions nor what starts it
+__getattr__ = later(__name__, _PLACES)
+# The process that parses imports neither instructions nor what starts it.

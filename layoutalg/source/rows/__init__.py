@@ -30,6 +30,4 @@ from layoutalg.source.rows.sizes import TAKEN, Open, Sized
 if TYPE_CHECKING:
     from layoutalg.source.rows.compiling import machine_code
 
-__getattr__ = later(
-    "layoutalg.source.rows", {"machine_code": "layoutalg.source.rows.compiling"}
-)  # compilers are not imported by who only reads
+__getattr__ = later(__name__, {"compiling": "machine_code"})  # compilers are not imported by who only reads

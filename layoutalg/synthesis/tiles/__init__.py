@@ -19,19 +19,6 @@ from layoutalg.synthesis.tiles.ranking import Choice, choices_of, ranked_choices
 from layoutalg.synthesis.tiles.written import Stage, WrittenTile, read_tile
 
 __all__ = [
-    "Choice",
-    "Cost",
-    "Cover",
-    "Offer",
-    "Piece",
-    "Stage",
-    "TileSynthesis",
-    "WrittenTile",
-    "choices_of",
-    "covers_of",
-    "ranked_choices",
-    "read_tile",
-    "synthesize_tile",
-    "tma_mode",
-    "wgmma_operands",
-]
+    "Choice", "Cost", "Cover", "Offer", "Piece", "Stage", "TileSynthesis", "WrittenTile", "choices_of",
+    "covers_of", "ranked_choices", "read_tile", "synthesize_tile", "tma_mode", "wgmma_operands",
+]  # fmt: skip
