@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 
 from layoutalg.budget import with_budget
+from layoutalg.cli.output import with_json
 from layoutalg.cli.parameters import call, overview, part_overview, read_line
 from layoutalg.cli.refusals import BAD_INPUT, FAILED, refuse
 from layoutalg.cli.table import COMMANDS, FIRST, named
@@ -53,4 +54,5 @@ def _answer(words: Sequence[str]) -> int:
         )
     command = COMMANDS[name]
     values = read_line(name, rest)
-    return with_budget(values["budget"] if command.budget else 1, call, command.function, values) or 0
+    with with_json(values["json"]):
+        return with_budget(values["budget"] if command.budget else 1, call, command.function, values) or 0

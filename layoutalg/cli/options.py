@@ -166,7 +166,6 @@ DtypeOption: TypeAlias = Annotated[str, option("Element type: f16, bf16, f32, u8
 ArchOption: TypeAlias = Annotated[
     str, option("Architecture or GPU: sm_80, sm_90, 12.0, H100, RTX4090, ...", complete=archs)
 ]
-JsonOption: TypeAlias = Annotated[bool, option("Print one JSON object and nothing else.", "--json")]
 OutputOption: TypeAlias = Annotated[
     Path | None, option("Write to this file; it is replaced only when complete.", "--output", "-o")
 ]

@@ -7,6 +7,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, NamedTuple
 
 from layoutalg.answers import Answer, fields_of
@@ -100,6 +101,24 @@ def json_text(answer: Answer) -> str:
     return json.dumps(payload, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
+_JSON: ContextVar[bool] = ContextVar("json", default=False)
+
+
+@contextlib.contextmanager
+def with_json(asked: bool) -> Iterator[None]:
+    """Answer with one JSON object within the block, where it is asked for."""
+    before = _JSON.set(asked)
+    try:
+        yield
+    finally:
+        _JSON.reset(before)
+
+
+def wants_json() -> bool:
+    """Whether the answer is one JSON object, beside which nothing is shown."""
+    return _JSON.get()
+
+
 def say_answer(answer: Answer) -> None:
     """Print an answer to stdout as JSON."""
     sys.stdout.write(json_text(answer))
@@ -121,12 +140,12 @@ def size_bytes(number: int) -> str:
 
 
 @contextlib.contextmanager
-def progress(what: str, total: int | None = None, *, quiet: bool) -> Iterator[Callable[[], None]]:
+def progress(what: str, total: int | None = None, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
     """A progress bar on stderr while something runs, only on a terminal; it vanishes at the end.
 
     Yields a function that marks one of `total` steps as done; without a total the bar pulses.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet or wants_json() or not sys.stderr.isatty():
         yield lambda: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -152,15 +171,15 @@ LIVE_ROWS = 12
 
 
 @contextlib.contextmanager
-def live_table(title: str, columns: Iterable[str], *, quiet: bool) -> Iterator[Told]:
+def live_table(title: str, columns: Iterable[str]) -> Iterator[Told]:
     """A table on stderr that changes while something runs, only on a terminal; it vanishes at the end.
 
     Where stderr is not a terminal, a line each time.  Yields a function that changes a row.
     """
-    if quiet or not sys.stderr.isatty():
+    if wants_json() or not sys.stderr.isatty():
 
         def written(name: str, cells: tuple[str, ...], line: str) -> None:
-            if not quiet:
+            if not wants_json():
                 print(printable(line), file=sys.stderr)
 
         yield written

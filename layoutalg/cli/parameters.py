@@ -196,6 +196,7 @@ def _fill(parser: argparse.ArgumentParser, command: Command) -> None:
     parser.description, parser.epilog = inspect.getdoc(command.function), _TERMS if command.terms else None
     for p, declared in parameters_of(command.function):
         _add(parser, p, declared)
+    parser.add_argument("--json", action="store_true", help="Print one JSON object and nothing else.")
     if command.budget:
         text = "Factor on the work limit of searches, 1 or more. [default: 1]"
         parser.add_argument("--budget", type=int, default=1, metavar="INT", help=text)

@@ -26,8 +26,8 @@ from layoutalg.answers import Answer, Count, taken
 from layoutalg.arch import Arch, find_arch
 from layoutalg.cli.commands.accesses.options import AccessOptions, check_source
 from layoutalg.cli.inputs import read_fail_on, read_layout, read_level, read_method, read_open
-from layoutalg.cli.options import JsonOption, argument
-from layoutalg.cli.output import progress, say, say_answer, say_verbatim
+from layoutalg.cli.options import argument
+from layoutalg.cli.output import progress, say, say_answer, say_verbatim, wants_json
 from layoutalg.cli.reports import AccessAnswer, access_answers, failures, report_tables
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, UndecidedError
@@ -104,7 +104,6 @@ def analyze_command(
     ] = None,
     *,
     asked: AccessOptions,
-    as_json: JsonOption = False,
 ) -> int:
     """Count wavefronts (shared memory) or sectors (global memory) of accesses, in closed form.
 
@@ -121,10 +120,10 @@ def analyze_command(
     if layout is not None:
         _, with_names = read_open(layout)
         if with_names is not None:
-            return _of_names(with_names, asked, machine, as_json=as_json)
+            return _of_names(with_names, asked, machine)
     if asked.where is not None:
         raise ArgumentTypeError(f"--where {asked.where!r} is of names in a layout, and there are none")
-    with progress("counting", quiet=as_json):
+    with progress("counting"):
         if layout is not None:
             element = "f32" if asked.dtype is None else asked.dtype
             count = _of_layout if chosen == "request" else _of_memory
@@ -141,7 +140,7 @@ def analyze_command(
             subject, named, hint = _of_offsets(asked, machine)
             reuse = None
     failed = failures(conditions, [report for _, report in named])
-    if as_json:
+    if wants_json():
         accesses = access_answers(named)
         fields = {"accesses": accesses, "open": (), "reuse": reuse, "failed": failed}
         say_answer(taken(Analysis, subject, arch=machine.name, **fields))
@@ -157,7 +156,7 @@ def analyze_command(
     return FAILED if failed else 0
 
 
-def _of_names(layout: Layout | SymbolicLayout, asked: AccessOptions, machine: Arch, *, as_json: bool) -> int:
+def _of_names(layout: Layout | SymbolicLayout, asked: AccessOptions, machine: Arch) -> int:
     """The costs of accesses to a layout with names, as pieces."""
     from layoutalg.symbolic import open_report
 
@@ -165,12 +164,12 @@ def _of_names(layout: Layout | SymbolicLayout, asked: AccessOptions, machine: Ar
         raise ArgumentTypeError("--fail-on, --level and --method are of layouts of integers")
     element = element_type("f32" if asked.dtype is None else asked.dtype)
     loads = [f"ld.shared.b{element.bits}@row", f"ld.shared.b{element.bits}@col"]
-    with progress("counting", quiet=as_json):
+    with progress("counting"):
         reports = [
             (spec, open_report(layout, spec, element, machine, where=asked.where, base=asked.base))
             for spec in asked.access or loads
         ]
-    if not as_json:
+    if not wants_json():
         say_verbatim("\n\n".join(str(report) for _, report in reports))
         return 0
     found = tuple(OpenAccess(spec, r.space, r.where, _pieces(r)) for spec, r in reports)

@@ -13,8 +13,8 @@ from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.files import read_source
 from layoutalg.cli.inputs import read_extents, read_sets
-from layoutalg.cli.options import ArchOption, JsonOption, argument, option
-from layoutalg.cli.output import Table, count, progress, say, say_answer, say_verbatim, size_bytes
+from layoutalg.cli.options import ArchOption, argument, option
+from layoutalg.cli.output import Table, count, progress, say, say_answer, say_verbatim, size_bytes, wants_json
 from layoutalg.errors import ParseError
 from layoutalg.limits import Most, text_of
 from layoutalg.source import SourceAccess, TakenNumber, Unfollowed
@@ -136,7 +136,6 @@ def kernel_command(
         ),
     ] = False,
     arch: ArchOption = DEFAULT_ARCH,
-    as_json: JsonOption = False,
 ) -> int:
     """Count the wavefronts and sectors of every access of a kernel, from its CUDA source.
 
@@ -155,7 +154,7 @@ def kernel_command(
     folders += [str(Path(spot).resolve()) for spot in include or ()]
     text = read_source(source)
     folder = None if source == "-" else str(Path(source).resolve().parent)
-    with progress("reading", quiet=as_json):
+    with progress("reading"):
         reading = read_kernel(
             text, sizes, grid=blocks, sets=values, kernel=kernel, arch=arch, folder=folder,
             include=folders, defines=macros, compiled=compiled,
@@ -171,7 +170,7 @@ def kernel_command(
             fixes, notes = fixes_of(reading)
             edits = patched_fixes(fixes)
             diff = patch_of(reading, edits, source)
-    if as_json:
+    if wants_json():
         asked = {"fixes": fixes if fix or patch else None, "patch": diff if patch else None}
         say_answer(taken(KernelAnswer, reading, source=source, notes=(*reading.notes, *notes), **asked))
     elif patch:

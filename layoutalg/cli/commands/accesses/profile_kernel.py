@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from layoutalg.answers import Answer
 from layoutalg.cli.files import read_source
 from layoutalg.cli.inputs import read_sets
-from layoutalg.cli.options import JsonOption, argument, option
-from layoutalg.cli.output import Table, progress, say, say_answer
+from layoutalg.cli.options import argument, option
+from layoutalg.cli.output import Table, progress, say, say_answer, wants_json
 from layoutalg.profiling import ProfiledLaunch
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ def profile_command(
         list[str] | None, option("NAME=VALUE for --source, as of layoutalg kernel.", "--set")
     ] = None,
     sass: Annotated[bool, "Also show a table by SASS instruction."] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Explain the memory counters of an Nsight Compute report: bank conflicts, sectors, and the fix.
 
@@ -52,13 +51,13 @@ def profile_command(
     text = None if source is None else read_source(str(source))
     values = read_sets(sets or [])
     explained = []
-    with progress("reading", quiet=as_json):
+    with progress("reading"):
         read = profiling.read_report(report, kernel)
         for launch in read.launches:
             accesses = [] if source is None or text is None else _accesses(launch, source, text, values)
             name = source.name if source else None
             explained.append((launch, profiling.explain_launch(launch, name, accesses, whole=True)))
-    if as_json:
+    if wants_json():
         launches = tuple(profiling.launch_answer(launch, findings) for launch, findings in explained)
         say_answer(ProfileAnswer(read.file, tuple(read.names), launches))
         return

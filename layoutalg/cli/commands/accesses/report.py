@@ -12,8 +12,8 @@ from layoutalg.cli.commands.accesses.explicit import layout_of, read_explicit
 from layoutalg.cli.commands.accesses.options import AccessOptions, check_source
 from layoutalg.cli.files import write_whole
 from layoutalg.cli.inputs import read_fail_on, read_level, read_method
-from layoutalg.cli.options import JsonOption, argument, option
-from layoutalg.cli.output import progress, say, say_answer
+from layoutalg.cli.options import argument, option
+from layoutalg.cli.output import progress, say, say_answer, wants_json
 from layoutalg.cli.reports import failures
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, printable
@@ -52,7 +52,6 @@ def report_command(
     output: Annotated[
         Path, option("Write to this file; it is replaced only when complete.", "--output", "-o")
     ] = REPORT,
-    as_json: JsonOption = False,
 ) -> int:
     """Write an HTML page of layouts and accesses: pictures, costs, ranked layouts, index functions.
 
@@ -72,7 +71,7 @@ def report_command(
         )
     check_source(bool(layouts), asked)
     arch, base, dtype = asked.arch, asked.base, asked.dtype
-    with progress("drawing", quiet=as_json):
+    with progress("drawing"):
         if layouts:
             texts, specs, element = layouts, asked.access or [], "f32" if dtype is None else dtype
         else:
@@ -84,7 +83,7 @@ def report_command(
         page = report_html(request).encode()
         failed = failures(conditions, request.reports)
     write_whole(output, page, private=True)
-    if as_json:
+    if wants_json():
         what = tuple(texts), element, arch, tuple(specs)
         say_answer(PageAnswer(*what, str(output), len(page), tuple(failed)))
     else:

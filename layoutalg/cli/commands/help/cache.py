@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from layoutalg.answers import Answer, Count
-from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import count, say, say_answer, size_bytes
+from layoutalg.cli.output import count, say, say_answer, size_bytes, wants_json
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,6 @@ class Cache(Answer, command="doctor cache"):
 
 def cache_command(
     clear: Annotated[bool, "Remove all of them."] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Show where compiled kernels are kept, how many and how large; LAYOUTALG_CACHE chooses the folder."""
     from layoutalg.codegen.gpu import LIMIT_BYTES, cache_folder, usage
@@ -32,7 +30,7 @@ def cache_command(
     folder = cache_folder()
     removed = clear_folder(folder) if clear and folder else 0
     entries, size = usage(folder) if folder else (0, 0)
-    if as_json:
+    if wants_json():
         path = None if folder is None else str(folder)
         say_answer(Cache(path, LIMIT_BYTES, entries, size, removed))
     elif folder is None:

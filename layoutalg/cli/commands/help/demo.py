@@ -9,8 +9,7 @@ import time
 from dataclasses import dataclass
 
 from layoutalg.answers import Amount, Answer, Count
-from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import say, say_answer, say_verbatim
+from layoutalg.cli.output import say, say_answer, say_verbatim, wants_json
 from layoutalg.cli.parameters import call, read_line
 from layoutalg.cli.table import COMMANDS
 
@@ -54,22 +53,22 @@ class Demo(Answer, command="doctor demo"):
     steps: tuple[DemoStep, ...]
 
 
-def demo_command(as_json: JsonOption = False) -> int:
+def demo_command() -> int:
     """Analyse a layout, find a better one with a proof, draw it, and verify a kernel.
 
     Takes well under a minute and needs neither a GPU nor the CUDA toolkit.
     """
     started, steps = time.monotonic(), []
     for number, (what, command) in enumerate(STEPS, 1):
-        if not as_json:
+        if not wants_json():
             say(*[""] * (number > 1), f"{number}. {what}:")
             say_verbatim(f"$ layoutalg {command}")
-        with contextlib.redirect_stdout(io.StringIO()) if as_json else contextlib.nullcontext():
+        with contextlib.redirect_stdout(io.StringIO()) if wants_json() else contextlib.nullcontext():
             name, *words = shlex.split(command)
             steps.append(DemoStep(command, call(COMMANDS[name].function, read_line(name, words)) or 0))
     seconds = time.monotonic() - started
     passed = not any(step.exit_code for step in steps)
-    if as_json:
+    if wants_json():
         say_answer(Demo(passed, round(seconds, 3), tuple(steps)))
     else:
         say("", f"{'Everything passed' if passed else 'SOMETHING FAILED'}, in {seconds:.1f} s.")

@@ -20,8 +20,7 @@ from pathlib import Path
 
 from layoutalg import __version__
 from layoutalg.answers import Answer, Count
-from layoutalg.cli.options import JsonOption
-from layoutalg.cli.output import Table, count, progress, say, say_answer, size_bytes
+from layoutalg.cli.output import Table, count, progress, say, say_answer, size_bytes, wants_json
 from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import LayoutAlgError, UnsupportedError, printable
 from layoutalg.optional import import_trouble
@@ -96,19 +95,19 @@ class Installation(Answer, command="doctor"):
     broken: tuple[str, ...]
 
 
-def doctor_command(as_json: JsonOption = False) -> int:
+def doctor_command() -> int:
     """Show versions, what is installed, what works without it, how to get the rest, and the cache.
 
     Exits 1 only where the installation is broken: a library that is always needed is missing, too old or
     does not import, or an analysis does not give its known answer.
     """
-    with progress("looking", len(REQUIRED) + len(OPTIONAL), quiet=as_json) as step:
+    with progress("looking", len(REQUIRED) + len(OPTIONAL)) as step:
         required = [_found(part, step) for part in REQUIRED]
         optional = [_found(part, step) for part in OPTIONAL]
     broken = [f"{state.part.name}: {state.reason}" for state in required if state.reason]
     broken += [] if broken else list(_wrong_answers())
     cache = _cache()
-    if as_json:
+    if wants_json():
         parts = (*(_part(f, needed=True) for f in required), *(_part(f, needed=False) for f in optional))
         where = platform.python_version(), platform.platform()
         say_answer(Installation(__version__, *where, parts, cache, tuple(broken)))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from layoutalg.answers import Answer
-from layoutalg.cli.options import JsonOption, argument, helped
-from layoutalg.cli.output import say, say_answer
+from layoutalg.cli.options import argument, helped
+from layoutalg.cli.output import say, say_answer, wants_json
 from layoutalg.cli.parameters import overview, parser_of, part_overview
 from layoutalg.cli.table import FIRST, named
 from layoutalg.glossary import GLOSSARY, find_term
@@ -30,7 +30,6 @@ def help_command(
             complete=helped,
         ),
     ] = None,
-    as_json: JsonOption = False,
 ) -> int:
     """Explain a command, or the terms of tables, sentences and certificates.
 
@@ -39,7 +38,7 @@ def help_command(
     layoutalg help wavefront phase
     """
     words = terms or []
-    if not as_json and (not words or words[0] in FIRST):
+    if not wants_json() and (not words or words[0] in FIRST):
         name, rest = named(words)
         if not words:
             overview().print_help()
@@ -52,7 +51,7 @@ def help_command(
             return 0
     every = not words or words == ["glossary"]
     names = list(GLOSSARY) if every else list(dict.fromkeys(map(find_term, words)))
-    if as_json:
+    if wants_json():
         say_answer(Help({name: GLOSSARY[name] for name in names}))
     else:
         say(*(f"{name}: {GLOSSARY[name]}" for name in names))

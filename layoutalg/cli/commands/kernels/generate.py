@@ -17,8 +17,8 @@ from layoutalg.cli.commands.kernels.options import (
 )
 from layoutalg.cli.files import write_whole
 from layoutalg.cli.kernel_names import find_kernel
-from layoutalg.cli.options import JsonOption, OutputOption, archs, one_of, option
-from layoutalg.cli.output import count, progress, say, say_answer
+from layoutalg.cli.options import OutputOption, archs, one_of, option
+from layoutalg.cli.output import count, progress, say, say_answer, wants_json
 from layoutalg.cli.reports import (
     Compiled,
     contract_lines,
@@ -100,7 +100,6 @@ def generate_command(
         Path | None, "Write the declaration of the launcher of --launcher cpp to this .h or .hpp."
     ] = None,
     output: OutputOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Write the CUDA source of a kernel: for sizes up to m x n (and k), or for one tensor.
 
@@ -156,7 +155,7 @@ def generate_command(
         raise UnsupportedError(f"-o {output}: {output.with_suffix(f'.{kind}')} is what is written")
     if header is not None and (launcher != "cpp" or header.suffix not in (".h", ".hpp")):
         raise UnsupportedError(f"--header {header}: a .h or .hpp beside --launcher cpp is accepted")
-    with progress(f"writing {family}", quiet=as_json):
+    with progress(f"writing {family}"):
         number = 1 if part is None else part
         located = find_kernel(
             family,
@@ -184,7 +183,7 @@ def generate_command(
         write_whole(output, source.encode())
     if header is not None:
         write_whole(header, cpp_header(record).encode())
-    if as_json:
+    if wants_json():
         launches = launch_answers(record)
         say_answer(
             taken(

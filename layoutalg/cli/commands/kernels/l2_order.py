@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from layoutalg.answers import Amount, Answer, Positive, Rate, taken
 from layoutalg.cli.inputs import read_sides
-from layoutalg.cli.options import JsonOption, argument, one_of, option
-from layoutalg.cli.output import Table, count, progress, say, say_answer
+from layoutalg.cli.options import argument, one_of, option
+from layoutalg.cli.output import Table, count, progress, say, say_answer, wants_json
 from layoutalg.limits import Most
 from layoutalg.model import best_band, l2_locality
 from layoutalg.notation import parse
@@ -50,7 +50,6 @@ def l2_command(
             complete=one_of("col", "row"),
         ),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Count the panels of A and B that a GEMM reads from DRAM, by the order of its thread blocks.
 
@@ -60,11 +59,11 @@ def l2_command(
     Most.BLOCKS.guard(sides[0] * sides[1], "blocks of a grid")
     tried = sides[0] * -(-sides[0] * sides[1] // max(1, in_flight))
     Most.BLOCKS.guard(tried, "waves of all heights of bands")
-    with progress("counting", quiet=as_json):
+    with progress("counting"):
         best = best_band(sides, in_flight=in_flight, tile=shape)
         names = order or ["col", "row", str(best)]
         localities = {x: l2_locality(sides, in_flight=in_flight, order=_order(x), tile=shape) for x in names}
-    if as_json:
+    if wants_json():
         orders = tuple(taken(OrderAnswer, locality, order=name) for name, locality in localities.items())
         say_answer(L2Orders(sides, in_flight, shape, best, orders))
         return

@@ -15,8 +15,8 @@ from layoutalg.cli.commands.kernels.options import (
     TileOption,
 )
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
-from layoutalg.cli.options import ArchOption, JsonOption, argument, families
-from layoutalg.cli.output import Table, count, progress, say, say_answer
+from layoutalg.cli.options import ArchOption, argument, families
+from layoutalg.cli.output import Table, count, progress, say, say_answer, wants_json
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.model import occupancy_of
 
@@ -69,7 +69,6 @@ def occupancy_command(
     tile: TileOption = None,
     part: Annotated[int, "The number of the kernel, where several are launched in order."] = 1,
     arch: ArchOption = DEFAULT_ARCH,
-    as_json: JsonOption = False,
 ) -> None:
     """Count the blocks of a kernel that are resident on a multiprocessor, and say what limits them.
 
@@ -87,12 +86,12 @@ def occupancy_command(
         from layoutalg.codegen.gpu import prepare
 
         options = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
-        with progress(f"compiling {family}", quiet=as_json):
+        with progress(f"compiling {family}"):
             located = find_kernel(family, whole_size_options(family, options), arch, step, part, tile)
             registers = prepare(located.kernel, arch).cubin.registers
         kernel, threads, shared = located.kernel.name, located.kernel.threads, located.kernel.shared_bytes
     report = occupancy_of(arch, threads=threads, registers_per_thread=registers, shared_bytes=shared or 0)
-    if as_json:
+    if wants_json():
         limits = tuple(taken(Limit, x, per_sm=x.available) for x in report.limits)
         registers = report.registers_per_thread
         say_answer(taken(OccupancyAnswer, report, kernel=kernel, registers=registers, limits=limits))

@@ -12,8 +12,8 @@ from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.commands.kernels.options import KernelDtypeOption, StepOption, TileOption
 from layoutalg.cli.files import write_whole
 from layoutalg.cli.kernel_names import find_config
-from layoutalg.cli.options import ArchOption, JsonOption, OutputOption, argument, families, one_of, option
-from layoutalg.cli.output import PAGE, progress, say_answer
+from layoutalg.cli.options import ArchOption, OutputOption, argument, families, one_of, option
+from layoutalg.cli.output import PAGE, progress, say_answer, wants_json
 from layoutalg.draw import as_file, as_text
 from layoutalg.errors import UnsupportedError, check_choice, printable
 from layoutalg.limits import Most
@@ -78,7 +78,6 @@ def pipeline_command(
     ascii_only: Annotated[bool, option("No box characters in text.", "--ascii")] = False,
     output: OutputOption = None,
     arch: ArchOption = DEFAULT_ARCH,
-    as_json: JsonOption = False,
 ) -> None:
     """Draw the pipeline of a GEMM's main loop: copies, stages, fragments and multiplications by step.
 
@@ -101,7 +100,7 @@ def pipeline_command(
         products = ", ".join(name for name, other in FAMILIES.items() if "k" in other.asks)
         raise UnsupportedError(f"{family} is no matrix product: {products} have a main loop over k")
     Most.PARTS.integer(tiles, "tiles along k")
-    with progress(f"following {family}", quiet=as_json):
+    with progress(f"following {family}"):
         problem = chosen.problem(SIDE) if dtype is None else chosen.problem(SIDE, dtype=dtype)
         name, config = find_config(chosen, problem, arch, step, tile)
         sequence = chosen.launches(problem, config, arch)
@@ -117,12 +116,12 @@ def pipeline_command(
     if form != "text":
         content = as_file(picture, form)
     else:
-        printed = output is None and not as_json
+        printed = output is None and not wants_json()
         boxes = not ascii_only and (not printed or "utf" in (sys.stdout.encoding or "").lower())
         content = (as_text(picture, width=PAGE, unicode=boxes) + "\n").encode()
     if output is not None:
         write_whole(output, content)
-    if as_json:
+    if wants_json():
         of = family, line.kernel, name, chosen.way(config)
         written = None if output is None else str(output)
         if isinstance(line, Timeline):

@@ -10,8 +10,8 @@ from layoutalg.answers import Amount, Answer, Count, Positive, taken
 from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.atoms import MMAAtom, find_mma_atom
 from layoutalg.cli.inputs import read_layout, read_sides
-from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, argument, operands, option
-from layoutalg.cli.output import Table, progress, say, say_answer
+from layoutalg.cli.options import ArchOption, DtypeOption, argument, operands, option
+from layoutalg.cli.output import Table, progress, say, say_answer, wants_json
 from layoutalg.compose import composition
 from layoutalg.errors import ArgumentTypeError, DivisibilityError
 from layoutalg.layout import Layout
@@ -99,7 +99,6 @@ def registers_command(
     ] = None,
     dtype: DtypeOption = "f32",
     arch: ArchOption = DEFAULT_ARCH,
-    as_json: JsonOption = False,
 ) -> None:
     """Cost of reducing a tile that is in registers, or of converting it to another register layout.
 
@@ -113,13 +112,13 @@ def registers_command(
         if along:
             raise ArgumentTypeError("--along reduces and --to converts: give one of them")
         target, _ = _tile(to, sides)
-        with progress("converting", quiet=as_json):
+        with progress("converting"):
             result = convert_layout(register_layout(tv, sides), register_layout(target, sides), dtype, arch)
-        _say_conversion(source, to, sides, result, as_json=as_json)
+        _say_conversion(source, to, sides, result)
         return
     tile = fragment(tv, sides)
     reports = [reduction_of(tile, along=name, arch=arch) for name in along or ("n", "m")]
-    if as_json:
+    if wants_json():
         reductions = tuple(
             taken(
                 ReductionAnswer, reduction, results=len(reduction.groups),
@@ -175,11 +174,9 @@ def _reduction_row(reduction: Reduction) -> tuple[str, ...]:
     return (reduction.along, *map(str, counts), lanes, str(reduction.wavefronts), str(reduction.barriers))
 
 
-def _say_conversion(
-    source: str, to: str, sides: tuple[int, int], result: Conversion, *, as_json: bool
-) -> None:
+def _say_conversion(source: str, to: str, sides: tuple[int, int], result: Conversion) -> None:
     plans = (result.plan, *result.alternatives)
-    if as_json:
+    if wants_json():
         shown = tuple(taken(PlanAnswer, plan.cost, kind=plan.kind) for plan in plans)
         say_answer(TileConversions(source, to, sides, str(result.element), shown, tuple(result.refused)))
         return

@@ -17,8 +17,8 @@ from layoutalg.cli.commands.kernels.options import (
     StepOption,
 )
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
-from layoutalg.cli.options import GroupsOption, JsonOption, archs, option
-from layoutalg.cli.output import Table, count, progress, say, say_answer, size_bytes
+from layoutalg.cli.options import GroupsOption, archs, option
+from layoutalg.cli.output import Table, count, progress, say, say_answer, size_bytes, wants_json
 from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -87,7 +87,6 @@ def sass_command(
         bool, "Model the time of one iteration of the main loop, and what its warps wait for."
     ] = False,
     level: Annotated[str, "With --time: where loads of global memory hit: L1, L2 or DRAM."] = "L2",
-    as_json: JsonOption = False,
 ) -> None:
     """Count the SASS instructions of a kernel by class and opcode, in total and in a turn of its main loop.
     Needs no GPU.
@@ -107,14 +106,14 @@ def sass_command(
         )
     fields = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes, "groups": groups}
     options = whole_size_options(family, fields)
-    with progress(f"compiling {family}", quiet=as_json):
+    with progress(f"compiling {family}"):
         located = find_kernel(family, options, arch, step, part)
         problem, kernel = located.problem, located.kernel
         cubin = gpu.prepare(kernel, arch).cubin
         function, loop = gpu.read_code(kernel, cubin)
         timed = time_main_loop(kernel, cubin, arch, level=level) if time else None  # type: ignore[arg-type]
     totals, inner = _counted(function.instructions), _counted(loop)
-    if as_json:
+    if wants_json():
         turn = None
         if timed:
             turn = taken(

@@ -59,9 +59,7 @@ class RandomCases:
     store: str
 
 
-def sweep(
-    family: str, asked: Sweep, *, quiet: bool
-) -> tuple[bool, list[Any], RandomCases, tuple[Verified, ...]]:
+def sweep(family: str, asked: Sweep) -> tuple[bool, list[Any], RandomCases, tuple[Verified, ...]]:
     """Verify or count what the store lacks: whether cases of the sweep are done and none has failed, what is
     said, what was drawn, and the reports of failures."""
     from layoutalg.kernels.tuning import ALGEBRA, Store, cluster_engine, local_engine, tune
@@ -76,7 +74,7 @@ def sweep(
     )
     blocks: dict[tuple[str, str, str], tuple[int, int]] = {}
     heard: list[Record] = []
-    with engine as opened, progress(f"verifying {family}", asked.cases, quiet=quiet) as step:
+    with engine as opened, progress(f"verifying {family}", asked.cases) as step:
         place, jobs = _jobs(family, asked, opened)
 
         def drawn() -> Iterator[Job]:

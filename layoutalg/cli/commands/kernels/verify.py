@@ -18,8 +18,8 @@ from layoutalg.cli.commands.kernels.options import (
 from layoutalg.cli.commands.kernels.sweeps import RandomCases, Sweep, sweep
 from layoutalg.cli.inputs import read_seconds
 from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
-from layoutalg.cli.options import JsonOption, one_of, option
-from layoutalg.cli.output import progress, say, say_answer
+from layoutalg.cli.options import one_of, option
+from layoutalg.cli.output import progress, say, say_answer, wants_json
 from layoutalg.cli.reports import Verified, verify_tables
 from layoutalg.errors import UnsupportedError, check_choice
 
@@ -90,7 +90,6 @@ def verify_command(
     counters: Annotated[
         bool, "Compare the counters of Nsight Compute with the prediction, for cases of --random."
     ] = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Run a kernel, and compare its result with the definition and its traced accesses with the prediction.
 
@@ -130,8 +129,8 @@ def verify_command(
             raise UnsupportedError("--random draws problems and configurations: give it the family alone")
         budget_s = float("inf") if stop_after is None else read_seconds("time", stop_after)
         cast = Sweep(cases, seed, workers, scheduler, store, target, counters, budget_s)
-        passed, messages, drawn, failures = sweep(family, cast, quiet=as_json)
-        if as_json:
+        passed, messages, drawn, failures = sweep(family, cast)
+        if wants_json():
             say_answer(answer(dtype="any", passed=passed, reports=failures, random=drawn))
         else:
             say(*messages)
@@ -142,7 +141,7 @@ def verify_command(
         options |= step_sizes(chosen, how.step)
     problems = verified_problems(chosen, options)
     reports = []
-    with progress(f"verifying {family}", len(problems) * len(targets), quiet=as_json) as advance:
+    with progress(f"verifying {family}", len(problems) * len(targets)) as advance:
         for where in targets:
             run_on = status.arch if where == "gpu" else DEFAULT_ARCH
             for problem in problems:
@@ -152,7 +151,7 @@ def verify_command(
                 advance()
     passed = all_pass("reports", (report.passed for report in reports))
     element = _element(problems[0])
-    if as_json:
+    if wants_json():
         say_answer(answer(dtype=element, passed=passed, reports=reports, random=None))
     else:
         parts = verify_tables(reports)

@@ -12,7 +12,6 @@ from layoutalg.cli.files import read_source
 from layoutalg.cli.inputs import read_open
 from layoutalg.cli.options import (
     DtypeOption,
-    JsonOption,
     LayoutArgument,
     WhereOption,
     accesses,
@@ -20,7 +19,7 @@ from layoutalg.cli.options import (
     one_of,
     option,
 )
-from layoutalg.cli.output import count, progress, say, say_answer
+from layoutalg.cli.output import count, progress, say, say_answer, wants_json
 from layoutalg.cli.refusals import FAILED
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import (
@@ -82,7 +81,6 @@ def check_command(
         bool, "The first argument is a count, and the function takes each number below it once."
     ] = False,
     timeout: Annotated[float, "Time limit for evaluating the function everywhere, in seconds."] = 10.0,
-    as_json: JsonOption = False,
 ) -> int:
     """Check that an index function in C, CUDA or Python equals a layout at every coordinate.
 
@@ -108,7 +106,7 @@ def check_command(
     if plain is None:
         if through is not None or unit != "elements":
             raise ArgumentTypeError("--through and --unit are for layouts of integers")
-        return _held(layout, named, source, function, language, where, as_json)
+        return _held(layout, named, source, function, language, where)
     if where is not None:
         raise ArgumentTypeError(f"--where {where!r}: {layout} holds no name")
     wanted = function_layout(plain, through, element_type(dtype), unit)
@@ -123,7 +121,7 @@ def check_command(
         ("standard input", ()) if source == "-" else (Path(source).name, (Path(source).resolve().parent,))
     )
     try:
-        with progress("building and running", quiet=as_json):
+        with progress("building and running"):
             check_index_function(
                 text,
                 wanted,
@@ -136,7 +134,7 @@ def check_command(
     except (MismatchError, UndecidedError) as error:
         why = error.message
     points = size(wanted)
-    if as_json:
+    if wants_json():
         say_answer(Checked(str(wanted), source, function, points, not why, why or None))
     elif why:
         say(f"No: {why}.", _said(timeout))
@@ -148,19 +146,19 @@ def check_command(
 
 def _held(
     asked: str, layout: Layout | SymbolicLayout | None, source: str, function: str, language: str | None,
-    where: str | None, as_json: bool,
+    where: str | None,
 ) -> int:  # fmt: skip
     """The check of a function with symbols, of which the text is read."""
     from layoutalg.checks import source_language
     from layoutalg.indexing import is_layout, is_permutation
 
     text, language = read_source(source), language or source_language(source)
-    with progress("looking", quiet=as_json):
+    with progress("looking"):
         if layout is None:
             held = is_permutation(text, asked, where=where, function=function, language=language)
         else:
             held = is_layout(text, layout, where=where, function=function, language=language)
-    if as_json:
+    if wants_json():
         why = None if held.holds else held.why
         say_answer(Checked(asked, source, function, None, held.holds, why))
     else:

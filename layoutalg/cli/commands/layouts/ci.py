@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from layoutalg.cli.files import read_source, write_whole
-from layoutalg.cli.options import JsonOption, argument, one_of, option
-from layoutalg.cli.output import Table, json_text, progress, say
+from layoutalg.cli.options import argument, one_of, option
+from layoutalg.cli.output import Table, json_text, progress, say, wants_json
 from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, UnknownNameError, check_choice
 
@@ -45,7 +45,6 @@ def ci_command(
     output: OutputsOption = None,
     baseline: Annotated[Path | None, "Fail if a number is worse than in this file."] = None,
     write_baseline: Annotated[Path | None, "Write the numbers of all checks to this file."] = None,
-    as_json: JsonOption = False,
 ) -> int:
     """Run a file of checks: limits on layouts, accesses, index functions and kernels.
 
@@ -68,7 +67,7 @@ def ci_command(
     )
 
     check_choice("format", form, FORMS)
-    if as_json and form not in ("table", "json"):
+    if wants_json() and form not in ("table", "json"):
         raise ArgumentTypeError(f"--json is --format json; leave one of --json and --format {form} out")
     forms = {path: _form_of(path) for path in output or ()}
     if file == "-":
@@ -82,8 +81,7 @@ def ci_command(
         before = None
     else:
         before = named_baseline(checks) if baseline is None else load_baseline(baseline)
-    quiet = as_json or form != "table"
-    with progress("running checks", len(checks.checks), quiet=quiet) as step:
+    with progress("running checks", len(checks.checks), quiet=form != "table") as step:
         outcomes = run_checks(
             checks, baseline=before, compare_all=baseline is not None, writes=write_baseline is not None,
             after_each=step,
@@ -93,8 +91,8 @@ def ci_command(
         write_whole(target, _text(kind, results).encode())
     if write_baseline is not None:
         write_whole(write_baseline, baseline_text(outcomes).encode(), private=True)
-    if as_json or form != "table":
-        sys.stdout.write(_text("json" if as_json else form, results))
+    if wants_json() or form != "table":
+        sys.stdout.write(_text("json" if wants_json() else form, results))
     else:
         say(*_tables(results), *failure_lines(results), *_notes(outcomes), *_said(forms, write_baseline))
     return 0 if results.passed == len(outcomes) else FAILED

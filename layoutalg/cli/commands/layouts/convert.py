@@ -9,8 +9,8 @@ from typing import Annotated
 from layoutalg.answers import Answer
 from layoutalg.cli.files import read_source
 from layoutalg.cli.inputs import read_tree
-from layoutalg.cli.options import JsonOption, argument, dtypes, forms, one_of, option
-from layoutalg.cli.output import say_answer
+from layoutalg.cli.options import argument, dtypes, forms, one_of, option
+from layoutalg.cli.output import say_answer, wants_json
 from layoutalg.errors import ParseError
 from layoutalg.limits import Most
 
@@ -61,7 +61,6 @@ def convert_command(
             complete=one_of("elements", "bytes"),
         ),
     ] = "elements",
-    as_json: JsonOption = False,
 ) -> None:
     """Print a layout in another notation.
 
@@ -86,7 +85,7 @@ def convert_command(
         result = convert(source, to, shape=extents, element=dtype, unit=unit, form=form)
     except ParseError as error:
         raise _placed(error, source) from None
-    if as_json:
+    if wants_json():
         say_answer(Conversion(source, form, to, result))
     else:
         sys.stdout.write(result + "\n")

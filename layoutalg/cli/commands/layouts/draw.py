@@ -25,14 +25,13 @@ from layoutalg.cli.inputs import read_layout, read_tree
 from layoutalg.cli.options import (
     ArchOption,
     DtypeOption,
-    JsonOption,
     LayoutArgument,
     OutputOption,
     accesses,
     one_of,
     option,
 )
-from layoutalg.cli.output import PAGE, say_answer
+from layoutalg.cli.output import PAGE, say_answer, wants_json
 from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import (
@@ -114,7 +113,6 @@ def draw_command(
     arch: ArchOption = DEFAULT_ARCH,
     ascii_only: Annotated[bool, option("No box characters in text.", "--ascii")] = False,
     color: Annotated[bool | None, "Colour text. Default: on a terminal."] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Draw a layout, an access on it, its bits or its composition, as text, SVG, LaTeX, PNG or PDF.
 
@@ -144,14 +142,14 @@ def draw_command(
         if form != "text":
             content = draw.as_file(drawn, form)
         else:
-            printed = output is None and not as_json
+            printed = output is None and not wants_json()
             boxes = not ascii_only and (not printed or "utf" in (sys.stdout.encoding or "").lower())
             shown = drawn if isinstance(drawn, draw.Picture) else drawn.picture
             text = draw.as_text(shown, width=PAGE, color=printed and wants_color(color), unicode=boxes)
             content = text.encode() + b"\n"
     if output is not None:
         write_whole(output, content)
-    if as_json:
+    if wants_json():
         picture = content.decode() if output is None else None
         say_answer(Drawing(name, kind, form, None if output is None else str(output), picture))
     elif output is not None:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 from layoutalg.answers import Answer
 from layoutalg.cli.inputs import read_assignments
-from layoutalg.cli.options import JsonOption, argument, dtypes, forms, option
-from layoutalg.cli.output import say_answer, say_verbatim
+from layoutalg.cli.options import argument, dtypes, forms, option
+from layoutalg.cli.output import say_answer, say_verbatim, wants_json
 from layoutalg.errors import UnsupportedError
 
 
@@ -55,7 +55,6 @@ def eval_command(
         str | None,
         option("Element type of --draw and --to. Default: none, and f32 to draw.", complete=dtypes),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Evaluate an expression of CuTe's layout algebra.
 
@@ -79,7 +78,7 @@ def eval_command(
     subject = value if part is None else part.layout
     layouts = {name: str(layout) for name, layout in _layouts(value)}
     converted = None if to is None else _converted(subject, to, dtype)
-    if as_json:
+    if wants_json():
         offset = None if part is None else value_text(part.offset)
         kind, text = type(subject).__name__, value_text(subject)
         say_answer(Evaluated(expression, kind, text, offset, layouts, tuple(map(str, trace)), converted))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from layoutalg.answers import Answer, taken
-from layoutalg.cli.options import JsonOption, archs, argument, dtypes, operations, option
-from layoutalg.cli.output import progress, say_answer, say_verbatim
+from layoutalg.cli.options import archs, argument, dtypes, operations, option
+from layoutalg.cli.output import progress, say_answer, say_verbatim, wants_json
 from layoutalg.errors import ArgumentTypeError, UnknownNameError
 from layoutalg.layout import Swizzle
 from layoutalg.notation import parse, parse_tiler
@@ -76,7 +76,6 @@ def explain_command(
     arch: Annotated[
         str | None, option("Architecture of analyze and synthesize. Default: sm_90.", complete=archs)
     ] = None,
-    as_json: JsonOption = False,
 ) -> int:
     """Explain an operation step by step: the laws it uses, up to the result or the error.
 
@@ -105,9 +104,9 @@ def explain_command(
             params[match[1]] = match[2] if counted and not match[2].isdecimal() else _operand(match[2])
         else:
             values.append(text if counted and values else _operand(text))
-    with progress(f"explaining {op}", quiet=as_json):
+    with progress(f"explaining {op}"):
         derivation = explain(function, *values, **params)
-    if as_json:
+    if wants_json():
         refusal = derivation.refusal
         refused = None if refusal is None else Refused(type(refusal).__name__, str(refusal))
         result = derivation.answer.removeprefix("= ") if refusal is None else None

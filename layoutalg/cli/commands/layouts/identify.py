@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from layoutalg.answers import Answer, taken
 from layoutalg.cli.files import read_source
 from layoutalg.cli.inputs import read_shape
-from layoutalg.cli.options import JsonOption, argument, one_of, option
-from layoutalg.cli.output import progress, say, say_answer, say_verbatim
+from layoutalg.cli.options import argument, one_of, option
+from layoutalg.cli.output import progress, say, say_answer, say_verbatim, wants_json
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.layout import to_text
 
@@ -62,7 +62,6 @@ def identify_command(
     where: Annotated[
         str | None, "Parameters that are symbols, and their values: 'ld in 32..4096, ld % 8 == 0'."
     ] = None,
-    as_json: JsonOption = False,
 ) -> int:
     """Find the layout that a function, an index expression or an array of offsets computes.
 
@@ -85,7 +84,7 @@ def identify_command(
         what = parse_array(text)
     if index is not None and function is not None:
         raise ArgumentTypeError("--function names a function of a file, and --index has none")
-    with progress("reading", quiet=as_json):
+    with progress("reading"):
         identified = identify(
             what,
             extents,
@@ -96,7 +95,7 @@ def identify_command(
             where=where,
         )
     found = identified.layout if identified.symbolic is None else identified.symbolic
-    if as_json:
+    if wants_json():
         witness = tuple(to_text(coordinate) for coordinate in identified.witness)
         layout = None if found is None else str(found)
         kind = identified.kind or None

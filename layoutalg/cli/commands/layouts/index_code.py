@@ -13,7 +13,6 @@ from layoutalg.cli.inputs import read_layout, read_open, read_tree
 from layoutalg.cli.options import (
     ArchOption,
     DtypeOption,
-    JsonOption,
     LayoutArgument,
     WhereOption,
     accesses,
@@ -22,7 +21,7 @@ from layoutalg.cli.options import (
     option,
     targets,
 )
-from layoutalg.cli.output import progress, say_answer
+from layoutalg.cli.output import progress, say_answer, wants_json
 from layoutalg.errors import ArgumentTypeError, ShapeError, check_choice
 from layoutalg.layout import AnyLayout, Layout
 
@@ -92,7 +91,6 @@ def code_command(
         option("An access of --assert: OP, OP@row or OP@col. May be repeated.", complete=accesses),
     ] = None,
     arch: ArchOption = DEFAULT_ARCH,
-    as_json: JsonOption = False,
 ) -> None:
     """Print code that computes a layout's offsets: one function, proved equal to the layout.
 
@@ -124,7 +122,7 @@ def code_command(
             "--copy and --through are both a map in front of the layout: give one of them"
         )
     check_choice("side of a copy", side, SIDES)
-    with progress("proving", quiet=as_json):
+    with progress("proving"):
         if asserted:
             text = _asserted(layout, plain, access or (), dtype, arch, name)
         else:
@@ -140,7 +138,7 @@ def code_command(
                 carry=carry,
                 where=where,
             )
-    if as_json:
+    if wants_json():
         shown = str(plain if named is None else named)
         say_answer(IndexFunction(shown, to, name, through, unit, text))
     else:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from layoutalg.answers import Answer, taken
 from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.inputs import read_layout, read_tree
-from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, argument, instructions, one_of, option
-from layoutalg.cli.output import say, say_answer, say_verbatim
+from layoutalg.cli.options import ArchOption, DtypeOption, argument, instructions, one_of, option
+from layoutalg.cli.output import say, say_answer, say_verbatim, wants_json
 from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
 from layoutalg.layout import AnyLayout, IntTuple, Layout, to_text
@@ -142,7 +142,6 @@ def legal_command(
         int | None, "cp.async: bytes that each copy reads; the rest is zero-filled."
     ] = None,
     arch: ArchOption = DEFAULT_ARCH,
-    as_json: JsonOption = False,
 ) -> int:
     """Check a layout against the rules of TMA, wgmma, ldmatrix, cp.async or vector accesses.
 
@@ -175,7 +174,7 @@ def legal_command(
     report = subject.check(**subject.arguments)
     repair = None if report.legal else nearest_legal(subject.check, subject.arguments)
     command = None if repair is None else _command(subject, repair, what)
-    if as_json:
+    if wants_json():
         say_answer(_answer(report, repair, command))
     else:
         _show(report, repair, command)

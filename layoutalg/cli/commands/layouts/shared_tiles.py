@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from layoutalg.answers import Answer, Positive
 from layoutalg.cli.inputs import ORDERS, read_tree
-from layoutalg.cli.output import Table, count, say, say_answer, say_verbatim
+from layoutalg.cli.output import Table, count, say, say_answer, say_verbatim, wants_json
 from layoutalg.cli.reports import AccessAnswer, access_answers, report_tables
 from layoutalg.errors import ShapeError, UnsupportedError, check_choice
 from layoutalg.layout import to_text
@@ -66,8 +66,6 @@ def for_hardware(
     order: str | None,
     access: Sequence[str],
     arch: str,
-    *,
-    as_json: bool,
 ) -> int:
     """Answer for a shape (M or N, K); returns the exit code."""
     from layoutalg.analysis import analyze
@@ -90,7 +88,7 @@ def for_hardware(
         refusal = error.message
     tiles.sort(key=lambda pair: sum(getattr(report, "total", 0) for _, report in pair[1]))
     answers = tuple(_answer(tile, reports) for tile, reports in tiles)
-    if as_json:
+    if wants_json():
         say_answer(SharedTiles(to_text(sides), major, element.name, arch, names, answers, refusal))
     elif refusal is not None:
         say(refusal)

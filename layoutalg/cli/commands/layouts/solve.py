@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.arch import DEFAULT_ARCH
-from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, option
-from layoutalg.cli.output import Table, count, progress, say, say_answer
+from layoutalg.cli.options import ArchOption, DtypeOption, accesses, argument, option
+from layoutalg.cli.output import Table, count, progress, say, say_answer, wants_json
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UndecidedError
 from layoutalg.layout import free_symbols
 from layoutalg.notation import parse_open, parse_polynomial
@@ -103,7 +103,6 @@ def solve_command(
         "Least share of useful bytes, of global accesses. Default: as few sectors as large values allow.",
     ] = None,
     arch: ArchOption = DEFAULT_ARCH,
-    as_json: JsonOption = False,
 ) -> int:
     """Solve for the leading dimensions, pads or bases with no bank conflicts, or with few sectors.
 
@@ -132,7 +131,7 @@ def solve_command(
     machine = find_arch(arch)
     answers: list[Solution] = []
     together: ResidueSet | None = None
-    with progress("solving", quiet=as_json):
+    with progress("solving"):
         for spec in access:
             resolved = symbolic_access(spec, parsed, dtype)
             space = find_instruction(resolved.op, machine).space
@@ -142,7 +141,7 @@ def solve_command(
     decided = all(answer.open is None for answer in answers)
     several = together is not None and decided and len(answers) > 1
     everywhere = taken(ValueSet, together, **_extent(together)) if several else None
-    if as_json:
+    if wants_json():
         request = layout, known[0], base, first, dtype, machine.name, efficiency
         say_answer(Solutions(*request, tuple(answers), everywhere))
     else:

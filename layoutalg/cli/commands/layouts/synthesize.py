@@ -12,8 +12,8 @@ from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.commands.layouts.shared_tiles import for_hardware
 from layoutalg.cli.inputs import ORDERS, read_layout, read_tree
-from layoutalg.cli.options import ArchOption, DtypeOption, JsonOption, accesses, argument, one_of, option
-from layoutalg.cli.output import Table, count, progress, say, say_answer, say_verbatim, size_bytes
+from layoutalg.cli.options import ArchOption, DtypeOption, accesses, argument, one_of, option
+from layoutalg.cli.output import Table, count, progress, say, say_answer, say_verbatim, size_bytes, wants_json
 from layoutalg.cli.reports import AccessAnswer, access_answers, report_tables
 from layoutalg.errors import LayoutAlgError, ShapeError, UndecidedError, check_choice
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, to_text
@@ -162,7 +162,6 @@ def synthesize_command(
         ),
     ] = None,
     arch: ArchOption = DEFAULT_ARCH,
-    as_json: JsonOption = False,
 ) -> int:
     """Find a layout of the same shape on which the accesses have no bank conflicts, with a certificate.
 
@@ -185,11 +184,11 @@ def synthesize_command(
 
     element = element_type(dtype)
     if uses is not None:
-        return for_hardware(layout, element, uses, order, access or [], arch, as_json=as_json)
+        return for_hardware(layout, element, uses, order, access or [], arch)
     query = _asked(layout, order, access or [f"ld.shared.b{element.bits}@{way}" for way in ORDERS], element)
-    with progress("searching", quiet=as_json):
+    with progress("searching"):
         view = _of_tile(query, extra_bytes, check_choice("form", form, _FORMS), arch)
-    if as_json:
+    if wants_json():
         say_answer(_answer(view))
     else:
         _show(view)

@@ -28,7 +28,6 @@ from layoutalg.cli.kernel_names import read_options, read_problems
 from layoutalg.cli.options import (
     FUNCTION_NAMES,
     GroupsOption,
-    JsonOption,
     ProblemsOption,
     archs,
     argument,
@@ -37,7 +36,7 @@ from layoutalg.cli.options import (
     one_of,
     option,
 )
-from layoutalg.cli.output import Table, progress, say, say_answer
+from layoutalg.cli.output import Table, progress, say, say_answer, wants_json
 from layoutalg.errors import ParseError, UnsupportedError, check_choice
 from layoutalg.kernels.norms import NORMS
 from layoutalg.limits import Most
@@ -97,7 +96,6 @@ def bench_command(
             complete=archs,
         ),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Time kernels beside a device copy, PyTorch, CuPy and cuBLAS, in one run. Needs a GPU.
 
@@ -116,10 +114,10 @@ def bench_command(
         raise UnsupportedError("--problems names whole problems: --size, --dtype, --groups are not beside it")
     if predict and (groups is not None or problems is not None):
         listed = _listed(family, dtype, size, groups, problems)
-        predict_groups(family, [timed.problem for timed in listed], arch or DEFAULT_ARCH, as_json)
+        predict_groups(family, [timed.problem for timed in listed], arch or DEFAULT_ARCH)
         return
     if predict:
-        predict_command(family, size, arch, as_json)
+        predict_command(family, size, arch)
         return
     if arch is not None:
         raise UnsupportedError("--arch is of --predict: kernels are timed on the GPU that is there")
@@ -141,13 +139,13 @@ def bench_command(
         steps = benchmark_ways(
             family, chosen.problem(bench_of(chosen).steps_size), find_steps(family), method
         )
-    with progress(f"timing {family}", len(timings), quiet=as_json) as step:
+    with progress(f"timing {family}", len(timings)) as step:
         for row in benchmark(timings, method):
             rows.append(row)
             step()
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     tables, answer = RECORDS[bench_of(chosen).record]
-    if as_json:
+    if wants_json():
         how = method_answer([*steps, *rows], method)
         say_answer(answer(Timings(family, status.name, status.arch, today, how), steps, rows))
     else:

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from layoutalg.answers import Answer, taken
 from layoutalg.cli.commands.times.measured import chart_format, cube_side, read_bench
 from layoutalg.cli.files import write_whole
-from layoutalg.cli.options import JsonOption, OutputOption, argument, one_of, option
-from layoutalg.cli.output import say_answer
+from layoutalg.cli.options import OutputOption, argument, one_of, option
+from layoutalg.cli.output import say_answer, wants_json
 from layoutalg.draw import Chart, Series, as_file, chart_svg, rising
 from layoutalg.errors import UnsupportedError, check_choice, printable
 
@@ -88,7 +88,6 @@ def chart_command(
         ),
     ] = "rate",
     output: OutputOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Chart GEMM rates over the matrix size, from the JSON of layoutalg bench, as SVG, PNG or PDF.
 
@@ -112,7 +111,7 @@ def chart_command(
     drawn = chart_svg(chart)
     if output is not None:
         write_whole(output, as_file(chart, chart_format(output)))
-    if as_json:
+    if wants_json():
         content = None if output else drawn
         say_answer(taken(ChartAnswer, None, of=of, unit=label, series=series, output=output, content=content))
     elif output is not None:

@@ -8,7 +8,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from layoutalg.answers import Amount, Answer, Count, Positive, Rate, taken
-from layoutalg.cli.output import Table, progress, say, say_answer
+from layoutalg.cli.output import Table, progress, say, say_answer, wants_json
 from layoutalg.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Predicted(Answer, command="bench"):
     predicted: tuple[PredictedProblem, ...]
 
 
-def predict_command(family: str, sizes: list[int] | None, arch: str | None, as_json: bool) -> None:
+def predict_command(family: str, sizes: list[int] | None, arch: str | None) -> None:
     """`layoutalg bench gemm-sm75 --predict`: the steps at each size, on one architecture."""
     from layoutalg.kernels.checks import bench_of
     from layoutalg.kernels.ladder import find_machine, predict_steps, usual_arch
@@ -114,7 +114,7 @@ def predict_command(family: str, sizes: list[int] | None, arch: str | None, as_j
         refusal: UnsupportedError | None = None
         steps: list[Step] = []
         refused: dict[str, str] = {}
-        with progress(f"predicting {family}", len(names), quiet=as_json) as advance:
+        with progress(f"predicting {family}", len(names)) as advance:
             for name in names:
                 try:
                     steps += predict_steps(chosen, size, (name,), arch=machine.arch)
@@ -124,7 +124,7 @@ def predict_command(family: str, sizes: list[int] | None, arch: str | None, as_j
         if refusal is not None and not steps:
             raise refusal
         reports.append((str(chosen.problem(size)), steps, refused))
-    if as_json:
+    if wants_json():
         predicted = (
             PredictedProblem(p, step_answers(steps), tuple(starmap(RefusedStep, refused.items())), None)
             for p, steps, refused in reports
@@ -139,7 +139,7 @@ def predict_command(family: str, sizes: list[int] | None, arch: str | None, as_j
     say(*parts, "Rates per multiprocessor and cycle. " + "; ".join(machine.notes) + ".")
 
 
-def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: bool) -> None:
+def predict_groups(family: str, problems: Sequence[Any], arch: str) -> None:
     """`layoutalg bench gemm-sm90 --groups 8 --predict`: the choice for groups of one size, and its time.
 
     Raises UnsupportedError for a product without groups.
@@ -155,7 +155,7 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str, as_json: boo
             raise UnsupportedError(f"{p} has no groups: of products without, --predict is of --size")
         choices.append((p, chosen.way(config), notes))
     law = chosen.machine_on(arch)
-    if as_json:
+    if wants_json():
         predicted = (
             PredictedProblem(str(p), (), (), taken(GroupChoice, expected_of(notes), way=way))
             for p, way, notes in choices

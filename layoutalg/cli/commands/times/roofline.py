@@ -10,8 +10,8 @@ from layoutalg.arch import DEFAULT_ARCH, T4_ACHIEVED, Arch, Rates, board_rates, 
 from layoutalg.cli.commands.times.measured import chart_format, measured_points
 from layoutalg.cli.files import write_whole
 from layoutalg.cli.inputs import read_sides
-from layoutalg.cli.options import ArchOption, JsonOption, OutputOption, one_of, option
-from layoutalg.cli.output import Table, say, say_answer
+from layoutalg.cli.options import ArchOption, OutputOption, one_of, option
+from layoutalg.cli.output import Table, say, say_answer, wants_json
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import UnsupportedError, check_choice
 from layoutalg.limits import Most
@@ -100,7 +100,6 @@ def roofline_command(
     ] = None,
     output: OutputOption = None,
     arch: ArchOption = DEFAULT_ARCH,
-    as_json: JsonOption = False,
 ) -> None:
     """Roofline of a tiled GEMM at each level of memory: T = min(bandwidth x intensity, peak).
 
@@ -128,14 +127,12 @@ def roofline_command(
         drawn = programs | (_ladder(ladder, dtype, small) if ladder else {})
         points = {name: points for file in measured or () for name, points in measured_points(file, dtype)}
         write_whole(output, as_file(roofline_chart(board, drawn, unit, points), chart_format(output)))
-    if as_json:
-        say_answer(
-            taken(
+    if wants_json():
+        say_answer(taken(
                 RooflineAnswer, board, arch=machine.name, rates=board.name, unit=unit, output=output,
                 peak_flops_per_s=board.units[unit],
                 tiles=(taken(TileAnswer, report, tile=text) for text, report in reports.items()),
-            )
-        )  # fmt: skip
+            ))  # fmt: skip
         return
     rows = [_row(text, report, level) for text, report in reports.items() for level in report.bounds]
     peak = f"{board.units[unit] / 1e12:,.4g} TFLOP/s"

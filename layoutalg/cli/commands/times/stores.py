@@ -212,12 +212,12 @@ def _replay(request: Asked) -> Found:
     return parts, TuneAnswer("replay", len(own), numbers={f"top_{n}": x for n, x in reached.items()})
 
 
-def fit_board(output: Path | None, *, quiet: bool) -> Found:
+def fit_board(output: Path | None) -> Found:
     """Time launches on this GPU, fit the numbers of its board, and write them.  Raises as `measured` does."""
     from layoutalg.kernels.model import machine_text
     from layoutalg.kernels.tuning import errors_of, measured
 
-    with progress("timing launches", quiet=quiet):
+    with progress("timing launches"):
         machine, times = measured()
     errors = errors_of(times)
     rows = ((name, str(n), f"{middle:.1%}", f"{most:.1%}") for name, (n, middle, most) in errors.items())

@@ -13,7 +13,6 @@ from layoutalg.cli.inputs import read_seconds
 from layoutalg.cli.kernel_names import read_ints, read_options, read_problems
 from layoutalg.cli.options import (
     GroupsOption,
-    JsonOption,
     ProblemsOption,
     archs,
     argument,
@@ -22,7 +21,7 @@ from layoutalg.cli.options import (
     one_of,
     option,
 )
-from layoutalg.cli.output import Table, Told, count, live_table, progress, say, say_answer
+from layoutalg.cli.output import Table, Told, count, live_table, progress, say, say_answer, wants_json
 from layoutalg.cli.reports import unfit_words
 from layoutalg.errors import UnknownNameError, UnsupportedError, check_choice
 from layoutalg.limits import Most
@@ -70,7 +69,6 @@ def tune_command(
     ] = DEFAULT_ARCH,
     gpu: Annotated[str | None, "With lock and replay: only records of this GPU."] = None,
     output: Annotated[Path | None, option("The file that lock and board write.", "--output", "-o")] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Autotune a kernel family: time the best candidates, keep the times, and lock the choices in a file.
 
@@ -85,7 +83,7 @@ def tune_command(
     if what == BOARD:
         if words:
             raise UnsupportedError("tune board takes no more words: -o names its file")
-        outcome = stores.fit_board(output, quiet=as_json)
+        outcome = stores.fit_board(output)
     elif what in stores.ACTIONS:
         least, most = stores.OPERANDS[what]
         if not least <= len(words) <= most:
@@ -97,9 +95,9 @@ def tune_command(
         budget_s = float("inf") if budget is None else read_seconds("budget", budget)
         times = budget_s, read_seconds("limit", limit)
         search = _Search(problems, sizes, dtype, groups, top, *times, gpus, scheduler, timing, arch)
-        outcome = _search(what, search, Store(store), quiet=as_json)
+        outcome = _search(what, search, Store(store))
     parts, answer = outcome
-    if as_json:
+    if wants_json():
         say_answer(answer)
     else:
         say(*parts)
@@ -125,7 +123,7 @@ class _Search:
     arch: str
 
 
-def _search(name: str, options: _Search, store: Store, *, quiet: bool) -> stores.Found:
+def _search(name: str, options: _Search, store: Store) -> stores.Found:
     from layoutalg.arch import find_arch, find_board
     from layoutalg.kernels import tuning
     from layoutalg.kernels.identity import data_digest
@@ -156,13 +154,13 @@ def _search(name: str, options: _Search, store: Store, *, quiet: bool) -> stores
     with engine as opened:
         place: Place = tuning.model_place(chip)
         if on_gpus:
-            with progress("asking for the GPU", quiet=quiet):
+            with progress("asking for the GPU"):
                 place, chip = tuning.first_of(opened, tuning.gpu_place)
         jobs = tuning.jobs_of(
             name, listed, chip, place, top=options.top, store=store.path.resolve(), limit_s=options.limit_s
         )
         columns = ("problem", "timed", "failed", "fastest", "rank", "last")
-        with live_table(f"{name} on {place[1]}", columns, quiet=quiet) as changed:
+        with live_table(f"{name} on {place[1]}", columns) as changed:
             heard = _Heard(changed)
             summary = tuning.tune(jobs, opened, store, budget_s=options.budget_s, heard=heard)
     best: dict[str, Record] = {}
