@@ -28,14 +28,20 @@ SCALAR = {"u8": "b8", "f16": "b16", "f32": "b32", "f64": "b64"}
 """The load of one element, by its type."""
 
 MATRIX = ("f16",)
-NEEDS: Sequence[tuple[str, tuple[str, ...], tuple[str, ...]]] = (
-    ("A GEMM operand", ("st.shared.b128", "ldmatrix.x4"), MATRIX),
-    ("A GEMM operand, transposed", ("st.shared.b128", "ldmatrix.x4.trans"), MATRIX),
-    ("One tile, read plain and transposed", ("cp.async.16", "ldmatrix.x4", "ldmatrix.x4.trans"), MATRIX),
-    ("A transpose by scalars", ("st.shared.{}@row", "ld.shared.{}@col"), tuple(SCALAR)),
-    ("Vectors in, scalars out", ("st.shared.b128@row", "ld.shared.{}@col"), ("f16", "f32")),
+NEEDS: Sequence[tuple[str, tuple[tuple[str, ...], ...], tuple[str, ...]]] = (
+    (
+        "A GEMM operand, read plain, transposed or both",
+        (
+            ("st.shared.b128", "ldmatrix.x4"),
+            ("st.shared.b128", "ldmatrix.x4.trans"),
+            ("cp.async.16", "ldmatrix.x4", "ldmatrix.x4.trans"),
+        ),
+        MATRIX,
+    ),
+    ("A transpose by scalars", (("st.shared.{}@row", "ld.shared.{}@col"),), tuple(SCALAR)),
+    ("Vectors in, scalars out", (("st.shared.b128@row", "ld.shared.{}@col"),), ("f16", "f32")),
 )
-"""Heading, accesses, element types."""
+"""Heading, lists of accesses that have equal layouts, element types."""
 
 
 def sourced(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -89,15 +95,19 @@ For other tiles, accesses, element types and buffers of stages, see [synthesis](
 def needs(count: int | None = None) -> str:
     """The sections of the cookbook; `count` leaves all tables but the first so many rows of each type out."""
     parts = []
-    for heading, accesses, elements in NEEDS:
-        named = [access.format("bN" if "{}" in access else "") for access in accesses]
-        rows = [
-            _row(tile, element, [access.format(SCALAR[element]) for access in accesses])
-            for element in elements
-            for tile in TILES[:count]
-        ]
+    for heading, lists, elements in NEEDS:
+        named = ["`, `".join(accesses).replace("{}", "bN") for accesses in lists]
+        tables = {
+            tuple(
+                _row(tile, element, [access.format(SCALAR[element]) for access in accesses])
+                for element in elements
+                for tile in TILES[:count]
+            )
+            for accesses in lists
+        }
+        (rows,) = tables  # what stands in one section has one table
         shown = table(("tile", "type", "layout", "TMA", "wgmma", "by padding"), rows)
-        parts.append(f"## {heading}\n\nAccesses: {', '.join(f'`{name}`' for name in named)}.\n\n{shown}")
+        parts.append(f"## {heading}\n\nAccesses: `{'`; or `'.join(named)}`.\n\n{shown}")
     return "\n".join(parts)
 
 
@@ -141,6 +151,14 @@ def _instruction(rule: facts.Instruction) -> tuple[object, ...]:
         rule.ideal if shared else "-", "yes" if rule.broadcast else "no",
         ", ".join(map(str, rule.merge_xor)) or "-", rule.counter_bias or "-", rule.provenance, rule.source,
     )  # fmt: skip
+
+
+def _joined(rules: Iterable[facts.Instruction]) -> list[tuple[object, ...]]:
+    """A row for all instructions that have the same facts."""
+    rows: dict[tuple[object, ...], list[str]] = {}
+    for name, *rest in map(_instruction, rules):
+        rows.setdefault(tuple(rest), []).append(str(name))
+    return [(", ".join(names), *rest) for rest, names in rows.items()]
 
 
 HARDWARE = """# Hardware facts
@@ -223,7 +241,7 @@ def hardware() -> str:
     """docs/hardware.md."""
     archs = list(facts.ARCHS.values())
     return HARDWARE.format(
-        instructions=sourced(INSTRUCTION_HEAD, map(_instruction, facts.ARCHS["sm_90"].instructions.values())),
+        instructions=sourced(INSTRUCTION_HEAD, _joined(facts.ARCHS["sm_90"].instructions.values())),
         known=table(("architecture", *MARKS), map(_known, archs)),
         limits=sourced(LIMIT_HEAD, map(_limits, archs)),
         boards=sourced(
