@@ -54,16 +54,13 @@ def find_kernel(
     arch: str,
     step: str | None = None,
     part: int = 1,
-    tile: str | None = None,
-    schedule: str | None = None,
-    stages: int | None = None,
-    warps: str | None = None,
     *,
     linked: str | None = None,
     free: bool = False,
+    **shape: Any,
 ) -> Part:
-    """Return a kernel of the launches that a family chooses for a problem, in a tile, by a schedule, with
-    stages and warps where these are named, or of a step on the way to its kernel.
+    """Return a kernel of the launches that a family chooses for a problem, of the `shape` that `find_config`
+    takes, or of a step on the way to its kernel.
 
     Kernels that are to be `linked` with others have the name that is given, or of "" names that no other
     problem's or configuration's have; `free`: rows or leading dimensions are parameters of the launch, where
@@ -82,10 +79,10 @@ def find_kernel(
     chosen = find_family(family)
     problem = chosen.problem(**whole_options(chosen, options))
     name, by = None, "cost model"
-    if {step, tile, schedule, stages, warps} == {None}:
+    if {step, *shape.values()} == {None}:
         config, by = choose(chosen, problem, arch, among=chosen.written)
     else:
-        name, config = find_config(chosen, problem, arch, step, tile, schedule, stages, warps)
+        name, config = find_config(chosen, problem, arch, step, **shape)
     launches = chosen.any_sizes if free and name is None and chosen.any_sizes else chosen.launches
     sequence = launches(problem, config, arch)
     if linked:

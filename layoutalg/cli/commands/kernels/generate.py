@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -158,17 +158,7 @@ def generate_command(
     with progress(f"writing {family}"):
         number = 1 if part is None else part
         located = find_kernel(
-            family,
-            options,
-            arch,
-            how.step,
-            number,
-            how.tile,
-            how.schedule,
-            how.stages,
-            how.warps,
-            linked=name or "",
-            free=not static,
+            family, options, arch, part=number, linked=name or "", free=not static, **asdict(how)
         )
         problem, kernel, parts, record = located.problem, located.kernel, located.parts, located.record
         chosen = [printed(k, arch) for k in (located.kernels if part is None else (kernel,))]

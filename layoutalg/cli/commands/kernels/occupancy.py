@@ -87,7 +87,7 @@ def occupancy_command(
 
         options = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
         with progress(f"compiling {family}"):
-            located = find_kernel(family, whole_size_options(family, options), arch, step, part, tile)
+            located = find_kernel(family, whole_size_options(family, options), arch, step, part, tile=tile)
             registers = prepare(located.kernel, arch).cubin.registers
         kernel, threads, shared = located.kernel.name, located.kernel.threads, located.kernel.shared_bytes
     report = occupancy_of(arch, threads=threads, registers_per_thread=registers, shared_bytes=shared or 0)
