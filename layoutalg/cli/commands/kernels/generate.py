@@ -12,7 +12,6 @@ from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.commands.kernels.options import (
     ConfigOptions,
     FamilyArgument,
-    KernelDtypeOption,
     ProblemOptions,
 )
 from layoutalg.cli.files import write_whole
@@ -65,10 +64,6 @@ class Generated(Answer, command="generate"):
 def generate_command(
     family: FamilyArgument,
     *,
-    dtype: KernelDtypeOption = None,
-    m: Annotated[int | None, "Largest m: rows of the source, or of a GEMM. Default: 16384."] = None,
-    n: Annotated[int | None, "Largest n: columns of the source, or of a GEMM. Default: 16384."] = None,
-    k: Annotated[int | None, "Largest k of a GEMM. Default: 4096."] = None,
     asked: ProblemOptions,
     how: ConfigOptions,
     beta: Annotated[float | None, "Refused: beta is an argument of the launch; --c adds beta C."] = None,
@@ -140,7 +135,6 @@ def generate_command(
     from layoutalg.codegen.program import printed
 
     arch = find_target(arch)
-    options = asked.with_extents(dtype, m, n, k)
     if beta is not None:
         raise UnsupportedError("beta is a parameter of the kernel, which a launch gives: --c adds beta C")
     if launcher is not None and part is not None:
@@ -158,7 +152,7 @@ def generate_command(
     with progress(f"writing {family}"):
         number = 1 if part is None else part
         located = find_kernel(
-            family, options, arch, part=number, linked=name or "", free=not static, **asdict(how)
+            family, asdict(asked), arch, part=number, linked=name or "", free=not static, **asdict(how)
         )
         problem, kernel, parts, record = located.problem, located.kernel, located.parts, located.record
         chosen = [printed(k, arch) for k in (located.kernels if part is None else (kernel,))]

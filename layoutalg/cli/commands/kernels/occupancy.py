@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.arch import DEFAULT_ARCH
-from layoutalg.cli.commands.kernels.options import (
-    AxesOption,
-    KernelDtypeOption,
-    ShapeOption,
-    StepOption,
-    TileOption,
-)
+from layoutalg.cli.commands.kernels.options import SizeOptions, StepOption, TileOption
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
 from layoutalg.cli.options import ArchOption, argument, families
 from layoutalg.cli.output import Table, count, progress, say, say_answer, wants_json
@@ -56,15 +50,11 @@ def occupancy_command(
             complete=families,
         ),
     ] = None,
+    *,
     threads: Annotated[int | None, "Threads per block."] = None,
     registers: Annotated[int | None, "Registers per thread."] = None,
     shared: Annotated[int | None, "Bytes of shared memory per block."] = None,
-    dtype: KernelDtypeOption = None,
-    m: Annotated[int | None, "Largest m. Default: 4096."] = None,
-    n: Annotated[int | None, "Largest n. Default: 4096."] = None,
-    k: Annotated[int | None, "Largest k. Default: 4096."] = None,
-    shape: ShapeOption = None,
-    axes: AxesOption = None,
+    asked: SizeOptions,
     step: StepOption = None,
     tile: TileOption = None,
     part: Annotated[int, "The number of the kernel, where several are launched in order."] = 1,
@@ -85,9 +75,9 @@ def occupancy_command(
             raise ArgumentTypeError(f"{family} has threads, registers and shared memory of its own")
         from layoutalg.codegen.gpu import prepare
 
-        options = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes}
         with progress(f"compiling {family}"):
-            located = find_kernel(family, whole_size_options(family, options), arch, step, part, tile=tile)
+            options = whole_size_options(family, asdict(asked))
+            located = find_kernel(family, options, arch, step, part, tile=tile)
             registers = prepare(located.kernel, arch).cubin.registers
         kernel, threads, shared = located.kernel.name, located.kernel.threads, located.kernel.shared_bytes
     report = occupancy_of(arch, threads=threads, registers_per_thread=registers, shared_bytes=shared or 0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, TypeAlias
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
 from layoutalg.cli.options import (
     FUNCTION_NAMES,
@@ -48,13 +48,26 @@ TileOption: TypeAlias = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class ProblemOptions:
-    """The options of a kernel's problem, except its element type and the extents of its matrices."""
+class SizeOptions:
+    """The element type and the extents of a kernel's problem."""
+
+    dtype: KernelDtypeOption = None
+    m: Annotated[
+        int | None,
+        "Rows of the source, or of a GEMM, at most. Default: 16384 to generate, some to verify, else 4096.",
+    ] = None
+    n: Annotated[int | None, "Columns of the source, or of a GEMM, likewise."] = None
+    k: Annotated[int | None, "k of a GEMM, at most. Default: 4096; several to verify."] = None
+    shape: ShapeOption = None
+    axes: AxesOption = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemOptions(SizeOptions):
+    """The options of a kernel's problem."""
 
     lds: Annotated[int | None, "Leading dimension of the source, in elements. Default: n."] = None
     ldd: Annotated[int | None, "Leading dimension of the destination. Default: its row length."] = None
-    shape: ShapeOption = None
-    axes: AxesOption = None
     lda: Annotated[int | None, "Leading dimension of A, of a GEMM. Default: its row length."] = None
     ldb: Annotated[int | None, "Leading dimension of B, of a GEMM. Default: its row length."] = None
     ldc: Annotated[int | None, "Leading dimension of C. Default: n."] = None
@@ -121,10 +134,6 @@ class ProblemOptions:
         ),
     ] = None
     groups: GroupsOption = None
-
-    def with_extents(self, dtype: str | None, m: int | None, n: int | None, k: int | None) -> dict[str, Any]:
-        """The options of a problem by name, those that are not given as None."""
-        return {"dtype": dtype, "m": m, "n": n, "k": k} | asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

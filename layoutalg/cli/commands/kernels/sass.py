@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from layoutalg.answers import Amount, Answer, Count, Positive, Rate, taken
 from layoutalg.arch import find_board
-from layoutalg.cli.commands.kernels.options import (
-    AxesOption,
-    FamilyArgument,
-    KernelDtypeOption,
-    ShapeOption,
-    StepOption,
-)
+from layoutalg.cli.commands.kernels.options import FamilyArgument, SizeOptions, StepOption
 from layoutalg.cli.kernel_names import find_kernel, whole_size_options
 from layoutalg.cli.options import GroupsOption, archs, option
 from layoutalg.cli.output import Table, count, progress, say, say_answer, size_bytes, wants_json
@@ -73,12 +67,8 @@ class MachineCode(Answer, command="inspect sass"):
 
 def sass_command(
     family: FamilyArgument,
-    dtype: KernelDtypeOption = None,
-    m: Annotated[int | None, "Largest m. Default: 4096."] = None,
-    n: Annotated[int | None, "Largest n. Default: 4096."] = None,
-    k: Annotated[int | None, "Largest k of a GEMM. Default: 4096."] = None,
-    shape: ShapeOption = None,
-    axes: AxesOption = None,
+    *,
+    asked: SizeOptions,
     groups: GroupsOption = None,
     part: Annotated[int, "The number of the kernel, where several are launched in order."] = 1,
     step: StepOption = None,
@@ -104,8 +94,7 @@ def sass_command(
         raise UnsupportedError(
             f"no latencies of {board.name} are known: name {arch} for those of {find_board(arch).name}"
         )
-    fields = {"dtype": dtype, "m": m, "n": n, "k": k, "shape": shape, "axes": axes, "groups": groups}
-    options = whole_size_options(family, fields)
+    options = whole_size_options(family, {**asdict(asked), "groups": groups})
     with progress(f"compiling {family}"):
         located = find_kernel(family, options, arch, step, part)
         problem, kernel = located.problem, located.kernel

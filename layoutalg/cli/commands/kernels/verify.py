@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,6 @@ from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.commands.kernels.options import (
     ConfigOptions,
     FamilyArgument,
-    KernelDtypeOption,
     ProblemOptions,
 )
 from layoutalg.cli.commands.kernels.sweeps import RandomCases, Sweep, sweep
@@ -54,10 +53,6 @@ class VerifyAnswer(Answer, command="verify"):
 def verify_command(
     family: FamilyArgument,
     *,
-    dtype: KernelDtypeOption = None,
-    m: Annotated[int | None, "Rows of the source, or of a GEMM."] = None,
-    n: Annotated[int | None, "Columns of the source, or of a GEMM."] = None,
-    k: Annotated[int | None, "k of a GEMM."] = None,
     asked: ProblemOptions,
     how: ConfigOptions,
     alpha: Annotated[float | None, "alpha of a GEMM. Default: 2."] = None,
@@ -121,7 +116,7 @@ def verify_command(
     if cases is None and (family == ALGEBRA or counters or stop_after is not None):
         what = family if family == ALGEBRA else "--counters" if counters else "--stop-after"
         raise UnsupportedError(f"{what} goes with random cases: --random 1000")
-    options = asked.with_extents(dtype, m, n, k)
+    options = asdict(asked)
     answer = partial(taken, VerifyAnswer, None, family=family, gpu=status)
     if cases is not None:
         fixed = (*options.values(), *astuple(how), alpha, beta)
@@ -137,7 +132,7 @@ def verify_command(
         return 0 if passed else 1
     chosen = find_family(family)
     checks = checks_of(chosen, alpha, beta)
-    if how.step is not None and m is n is k is None:
+    if how.step is not None and asked.m is asked.n is asked.k is None:
         options |= step_sizes(chosen, how.step)
     problems = verified_problems(chosen, options)
     reports = []
