@@ -138,13 +138,12 @@ def test_each_room_has_one_note() -> None:
 # --- jobs, and what is asked for ----------------------------------------------------------------------------
 
 
-def test_each_job_of_the_table_is_done_below_it() -> None:
-    """The rows are numbered and lead to their headings, and under each a command or a session is run."""
+def test_each_job_is_done_below_its_heading() -> None:
+    """The headings are numbered, and under each a command or a session is run."""
     text = (ROOT / "docs" / "jobs.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (\d+) \| \[(.+)\]\(#(.+)\) \| (.+) \|$", text, re.M)
     parts = re.split(r"^### ", text, flags=re.M)[1:]
-    assert len(rows) >= 60 and [int(row[0]) for row in rows] == list(range(1, len(rows) + 1))
-    assert [part.partition("\n")[0] for part in parts] == [f"{number}. {title}" for number, title, *_ in rows]
+    assert len(parts) >= 60
+    assert [int(part.partition(".")[0]) for part in parts] == list(range(1, len(parts) + 1))
     silent = [
         part.partition("\n")[0] for part in parts if not re.search(r"^```(console|pycon)\n", part, re.M)
     ]
