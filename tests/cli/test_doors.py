@@ -176,3 +176,9 @@ def test_no_answer_has_a_repr_of_python() -> None:
 def test_an_option_without_its_value_names_the_values_that_it_takes() -> None:
     done = run("generate", "softmax", "--launcher")
     assert done.stderr.endswith("argument --launcher: expected one argument: cpp, main, torch, cupy\n")
+
+
+def test_a_source_without_the_function_of_a_check_asks_for_its_name(tmp_path: Path) -> None:
+    (tmp_path / "index.cu").write_text("int row_of(int i) { return i; }")
+    kind, sentence = refusal("check", "4:1", str(tmp_path / "index.cu"))
+    assert kind == "ArgumentTypeError" and "has no function f: --function names" in sentence
