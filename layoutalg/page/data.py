@@ -1,4 +1,4 @@
-"""The data of a page: models that its JavaScript counts with, and pieces of HTML.
+"""The data of a page: models that its JavaScript draws, and pieces of HTML.
 
 One function serves both pages: report.html holds its result, explore.html asks it in the browser.
 

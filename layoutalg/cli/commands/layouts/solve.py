@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.arch import DEFAULT_ARCH
@@ -15,6 +16,7 @@ from layoutalg.layout import free_symbols
 from layoutalg.notation import parse_open, parse_polynomial
 
 if TYPE_CHECKING:
+    from layoutalg.arch import Arch
     from layoutalg.symbolic import Condition, Periodic, ResidueSet, SymbolicLayout
 
 NO_VALUE = 1
@@ -112,7 +114,7 @@ def solve_command(
 
     Exits 1 when no value suits all accesses, and when it is undecided whether one does.
     """
-    from layoutalg.arch import find_arch, find_instruction
+    from layoutalg.arch import find_arch
     from layoutalg.symbolic import efficiency_share, symbolic_access
 
     if efficiency is not None:
@@ -134,10 +136,10 @@ def solve_command(
     with progress("solving"):
         for spec in access:
             resolved = symbolic_access(spec, parsed, dtype)
-            space = find_instruction(resolved.op, machine).space
-            solution = _solved(parsed, resolved, symbol, shift, first, efficiency, machine, space)
-            answers.append(_answer(spec, parsed, resolved, symbol, shift, first, machine, space, solution))
-            together = _both(together, solution.values)
+            of = {"base": shift, "least": first}
+            answer, values = _answer(spec, parsed, resolved, symbol, efficiency, machine, **of)
+            answers.append(answer)
+            together = _both(together, values)
     decided = all(answer.open is None for answer in answers)
     several = together is not None and decided and len(answers) > 1
     everywhere = taken(ValueSet, together, **_extent(together)) if several else None
@@ -148,55 +150,6 @@ def solve_command(
         _show(answers, efficiency, symbol.name, everywhere)
     none = everywhere is not None and everywhere.empty
     return NO_VALUE if none or any(a.open is not None or a.empty for a in answers) else 0
-
-
-class _Found(NamedTuple):
-    """The values of one access, or why they are not known; those without conflicts, whether or not elements
-    share an address; those at which none do, and those at which some do, None where that is not decided."""
-
-    values: ResidueSet | Condition
-    free: ResidueSet | Condition
-    distinct: ResidueSet | None
-    shared: list[tuple[int, int | None]] | None
-
-
-def _solved(
-    layout: SymbolicLayout,
-    access: Any,
-    symbol: Any,
-    base: Any,
-    least: int,
-    efficiency: float | None,
-    machine: Any,
-    space: str,
-) -> _Found:
-    """The values of one access."""
-    from layoutalg.symbolic import (
-        ResidueSet,
-        shared_ranges,
-        solve_conflict_free,
-        solve_distinct,
-        solve_sectors,
-    )
-
-    def solved(*, distinct: bool | None) -> ResidueSet | Condition:
-        more: dict[str, Any] = {"base": base, "least": least, "distinct": distinct, "arch": machine}
-        if space == "shared":
-            return solve_conflict_free(layout, access, symbol, **more)
-        return solve_sectors(layout, access, symbol, efficiency=efficiency, **more)
-
-    free = solved(distinct=False)
-    distinct: ResidueSet | None
-    shared: list[tuple[int, int | None]] | None
-    try:
-        distinct, shared = solve_distinct(layout, symbol, least=least), shared_ranges(layout, symbol, least)
-    except UndecidedError:
-        distinct = shared = None
-    values = free
-    if machine.instructions[access.op].stores:
-        both = isinstance(free, ResidueSet) and distinct is not None
-        values = free & distinct if both else solved(distinct=True)  # type: ignore[operator]
-    return _Found(values, free, distinct, shared)
 
 
 def _both(first: ResidueSet | None, second: ResidueSet | Condition) -> ResidueSet | None:
@@ -214,36 +167,46 @@ def _extent(values: ResidueSet | None) -> dict[str, Any]:
 
 
 def _answer(
-    spec: str,
-    layout: SymbolicLayout,
-    access: Any,
-    symbol: Any,
-    base: Any,
-    least: int,
-    machine: Any,
-    space: str,
-    solution: _Found,
-) -> Solution:
-    """The answer for an access: the set of values, the values left out, and the cost by class of values."""
+    spec: str, layout: SymbolicLayout, access: Any, symbol: Any, efficiency: float | None, machine: Arch,
+    **of: Any,
+) -> tuple[Solution, ResidueSet | Condition]:  # fmt: skip
+    """The answer for an access, and its values: those that serve, those left out, the cost by class of values.
+
+    `of` are the base and the least value.
+    """
     import sympy
 
-    from layoutalg.symbolic import Condition, ResidueSet, symbolic_cost
+    from layoutalg import symbolic
+    from layoutalg.arch import find_instruction
 
-    values, distinct = solution.values, None
-    if solution.distinct is not None and isinstance(solution.free, ResidueSet):
-        distinct = (solution.free & solution.distinct).smallest
+    rule = find_instruction(access.op, machine)
+
+    def solved(*, distinct: bool | None) -> ResidueSet | Condition:
+        more: dict[str, Any] = {"distinct": distinct, "arch": machine, **of}
+        if rule.space == "shared":
+            return symbolic.solve_conflict_free(layout, access, symbol, **more)
+        return symbolic.solve_sectors(layout, access, symbol, efficiency=efficiency, **more)
+
+    values = free = solved(distinct=False)
+    distinct: ResidueSet | None = None
+    overlapping = None
+    with contextlib.suppress(UndecidedError):
+        ranges = symbolic.shared_ranges(layout, symbol, of["least"])
+        distinct, overlapping = symbolic.solve_distinct(layout, symbol, least=of["least"]), ranges
+    both = None if distinct is None or isinstance(free, symbolic.Condition) else free & distinct
+    if rule.stores:
+        values = solved(distinct=True) if both is None else both
     fields: dict[str, Any] = {
-        "access": spec, "space": space, "latex": sympy.latex(values), "overlapping": solution.shared,
-        "stores": machine.instructions[access.op].stores, "smallest_distinct": distinct,
+        "access": spec, "space": rule.space, "latex": sympy.latex(values), "overlapping": overlapping,
+        "stores": rule.stores, "smallest_distinct": None if both is None else both.smallest,
     }  # fmt: skip
-    if isinstance(values, Condition):
+    if isinstance(values, symbolic.Condition):
         none = ValueSet(str(values), False, None, None, (), (), ())
-        return taken(Solution, none, open=values.why, costs=(), **fields)
-    try:
-        costs = _classes(symbolic_cost(layout, access, symbol, base=base, least=least, arch=machine))
-    except UndecidedError:
-        costs = ()
-    return taken(Solution, values, open=None, costs=costs, **_extent(values), **fields)
+        return taken(Solution, none, open=values.why, costs=(), **fields), values
+    costs: tuple[CostClass, ...] = ()
+    with contextlib.suppress(UndecidedError):
+        costs = _classes(symbolic.symbolic_cost(layout, access, symbol, arch=machine, **of))
+    return taken(Solution, values, open=None, costs=costs, **_extent(values), **fields), values
 
 
 def _classes(cost: Periodic[int | None]) -> tuple[CostClass, ...]:
