@@ -2,8 +2,8 @@
 
     python tests/bench/bench_jobs.py [RUNS]
 
-The least of RUNS runs counts, 3 unless it is given.  Byte code is kept between the runs in a folder of its own, as
-an installed package has it, whatever PYTHONDONTWRITEBYTECODE says.
+The least of RUNS runs counts, 3 unless it is given.  Byte code is kept between the runs in a folder of its
+own, as an installed package has it, whatever PYTHONDONTWRITEBYTECODE says.
 """
 
 from __future__ import annotations

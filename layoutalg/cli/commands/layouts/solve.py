@@ -170,7 +170,7 @@ def _answer(
     spec: str, layout: SymbolicLayout, access: Any, symbol: Any, efficiency: float | None, machine: Arch,
     **of: Any,
 ) -> tuple[Solution, ResidueSet | Condition]:  # fmt: skip
-    """The answer for an access, and its values: those that serve, those left out, the cost by class of values.
+    """The answer for an access, with the cost by class of values, and the values that serve.
 
     `of` are the base and the least value.
     """
