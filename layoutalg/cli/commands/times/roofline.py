@@ -128,11 +128,9 @@ def roofline_command(
         points = {name: points for file in measured or () for name, points in measured_points(file, dtype)}
         write_whole(output, as_file(roofline_chart(board, drawn, unit, points), chart_format(output)))
     if wants_json():
-        say_answer(taken(
-                RooflineAnswer, board, arch=machine.name, rates=board.name, unit=unit, output=output,
-                peak_flops_per_s=board.units[unit],
-                tiles=(taken(TileAnswer, report, tile=text) for text, report in reports.items()),
-            ))  # fmt: skip
+        tiles = (taken(TileAnswer, report, tile=text) for text, report in reports.items())
+        fields = {"peak_flops_per_s": board.units[unit], "tiles": tiles, "output": output}
+        say_answer(taken(RooflineAnswer, board, arch=machine.name, rates=board.name, unit=unit, **fields))
         return
     rows = [_row(text, report, level) for text, report in reports.items() for level in report.bounds]
     peak = f"{board.units[unit] / 1e12:,.4g} TFLOP/s"
