@@ -28,6 +28,7 @@ from layoutalg.cli.commands.accesses.options import AccessOptions, check_source
 from layoutalg.cli.inputs import read_fail_on, read_layout, read_level, read_method, read_open
 from layoutalg.cli.options import argument
 from layoutalg.cli.output import progress, say, say_answer, say_verbatim, wants_json
+from layoutalg.cli.refusals import FAILED
 from layoutalg.cli.reports import AccessAnswer, access_answers, failures, report_tables
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, UndecidedError
@@ -35,8 +36,6 @@ from layoutalg.layout import AnyLayout, Layout
 
 if TYPE_CHECKING:
     from layoutalg.symbolic import SymbolicLayout
-
-FAILED = 1
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,10 @@ from layoutalg.cli.files import write_whole
 from layoutalg.cli.inputs import read_fail_on, read_level, read_method
 from layoutalg.cli.options import argument, option
 from layoutalg.cli.output import progress, say, say_answer, wants_json
+from layoutalg.cli.refusals import FAILED
 from layoutalg.cli.reports import failures
 from layoutalg.dtype import dtype as element_type
 from layoutalg.errors import ArgumentTypeError, printable
-
-FAILED = 1
 
 REPORT = Path("report.html")
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from layoutalg.answers import Amount, Answer, Count
 from layoutalg.cli.output import say, say_answer, say_verbatim, wants_json
 from layoutalg.cli.parameters import call, read_line
+from layoutalg.cli.refusals import FAILED
 from layoutalg.cli.table import COMMANDS
-
-FAILED = 1
 
 STEPS = (
     (

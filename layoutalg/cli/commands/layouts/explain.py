@@ -9,11 +9,10 @@ from typing import Annotated, Any
 from layoutalg.answers import Answer, taken
 from layoutalg.cli.options import archs, argument, dtypes, operations, option
 from layoutalg.cli.output import progress, say_answer, say_verbatim, wants_json
+from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, UnknownNameError
 from layoutalg.layout import Swizzle
 from layoutalg.notation import parse, parse_tiler
-
-REFUSED = 1
 
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _PARAMETER = re.compile(r"([a-z]\w{0,30})=(.*)", re.ASCII | re.DOTALL)
@@ -114,7 +113,7 @@ def explain_command(
     else:
         for line in derivation.lines():
             say_verbatim(line)
-    return REFUSED if derivation.refusal is not None else 0
+    return FAILED if derivation.refusal is not None else 0
 
 
 def _operand(text: str) -> Any:

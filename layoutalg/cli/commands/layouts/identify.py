@@ -11,10 +11,9 @@ from layoutalg.cli.files import read_source
 from layoutalg.cli.inputs import read_shape
 from layoutalg.cli.options import argument, one_of, option
 from layoutalg.cli.output import progress, say, say_answer, say_verbatim, wants_json
+from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError
 from layoutalg.layout import to_text
-
-NO_LAYOUT = 1
 
 _OFFSETS = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:[\[{(][\[{(\s]*)?-?(?:0[xX])?[0-9]")
 
@@ -105,4 +104,4 @@ def identify_command(
     else:
         say_verbatim(str(found))
         say(f"{identified.kind}: {identified.why}")
-    return 0 if found is not None else NO_LAYOUT
+    return 0 if found is not None else FAILED

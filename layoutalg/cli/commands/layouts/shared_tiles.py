@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from layoutalg.answers import Answer, Positive
 from layoutalg.cli.inputs import ORDERS, read_tree
 from layoutalg.cli.output import Table, count, say, say_answer, say_verbatim, wants_json
+from layoutalg.cli.refusals import FAILED
 from layoutalg.cli.reports import AccessAnswer, access_answers, report_tables
 from layoutalg.errors import ShapeError, UnsupportedError, check_choice
 from layoutalg.layout import to_text
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from layoutalg.arch import Major
     from layoutalg.dtype import DType
     from layoutalg.legality import SharedTile
-
-NONE_SERVES = 1
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def for_hardware(
         say(refusal)
     else:
         _show(answers, tiles[0][1])
-    return 0 if answers else NONE_SERVES
+    return 0 if answers else FAILED
 
 
 def _answer(tile: SharedTile, reports: Named) -> SharedTileAnswer:

@@ -11,6 +11,7 @@ from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.options import ArchOption, DtypeOption, accesses, argument, option
 from layoutalg.cli.output import Table, count, progress, say, say_answer, wants_json
+from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UndecidedError
 from layoutalg.layout import free_symbols
 from layoutalg.notation import parse_open, parse_polynomial
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from layoutalg.arch import Arch
     from layoutalg.symbolic import Condition, Periodic, ResidueSet, SymbolicLayout
 
-NO_VALUE = 1
 
 _NAMES = re.compile(r"\b(?!Sw<|o\b|smem_ptr|unset)[A-Za-z]\w*", re.ASCII)
 _ROWS = 12
@@ -149,7 +149,7 @@ def solve_command(
     else:
         _show(answers, efficiency, symbol.name, everywhere)
     none = everywhere is not None and everywhere.empty
-    return NO_VALUE if none or any(a.open is not None or a.empty for a in answers) else 0
+    return FAILED if none or any(a.open is not None or a.empty for a in answers) else 0
 
 
 def _both(first: ResidueSet | None, second: ResidueSet | Condition) -> ResidueSet | None:

@@ -14,6 +14,7 @@ from layoutalg.cli.commands.layouts.shared_tiles import for_hardware
 from layoutalg.cli.inputs import ORDERS, read_layout, read_tree
 from layoutalg.cli.options import ArchOption, DtypeOption, accesses, argument, one_of, option
 from layoutalg.cli.output import Table, count, progress, say, say_answer, say_verbatim, size_bytes, wants_json
+from layoutalg.cli.refusals import FAILED
 from layoutalg.cli.reports import AccessAnswer, access_answers, report_tables
 from layoutalg.errors import LayoutAlgError, ShapeError, UndecidedError, check_choice
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, to_text
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from layoutalg.dtype import DType
     from layoutalg.synthesis import Choice, Form, Offer, Piece, Synthesis, TileSynthesis
 
-INFEASIBLE = 1
 
 _KINDS = {
     "swizzle and padding": "one swizzle of padded rows",
@@ -192,7 +192,7 @@ def synthesize_command(
         say_answer(_answer(view))
     else:
         _show(view)
-    return 0 if view.best is not None else INFEASIBLE
+    return 0 if view.best is not None else FAILED
 
 
 class _Asked(NamedTuple):
