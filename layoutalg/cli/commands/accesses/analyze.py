@@ -25,7 +25,7 @@ from layoutalg.analysis import (
 from layoutalg.answers import Answer, Count, taken
 from layoutalg.arch import Arch, find_arch
 from layoutalg.cli.commands.accesses.options import AccessOptions, check_source
-from layoutalg.cli.inputs import read_fail_on, read_layout, read_level, read_method, read_open
+from layoutalg.cli.inputs import ORDERS, read_fail_on, read_layout, read_level, read_method, read_open
 from layoutalg.cli.options import argument
 from layoutalg.cli.output import progress, say, say_answer, say_verbatim, wants_json
 from layoutalg.cli.refusals import FAILED
@@ -124,9 +124,8 @@ def analyze_command(
         raise ArgumentTypeError(f"--where {asked.where!r} is of names in a layout, and there are none")
     with progress("counting"):
         if layout is not None:
-            element = "f32" if asked.dtype is None else asked.dtype
-            count = _of_layout if chosen == "request" else _of_memory
-            subject, named, hint, reuse = count(layout, asked.access, element, machine, asked.base, wanted)
+            of_memory = chosen != "request"
+            subject, named, hint, reuse = _of_layout(layout, asked, machine, wanted, of_memory=of_memory)
         else:
             if chosen != "request":
                 raise ArgumentTypeError(
@@ -186,46 +185,35 @@ Named = list[tuple[str, Report | DramReport]]
 
 
 def _of_layout(
-    text: str, access: list[str] | None, dtype: str, machine: Arch, base: int, method: Wanted
+    text: str, asked: AccessOptions, machine: Arch, method: Wanted, *, of_memory: bool
 ) -> tuple[Subject, Named, str, Reuse | None]:
     """The reports of accesses on a layout, the command that looks for a better one, and what those of global
-    memory ask for together."""
-    layout, element = read_layout(text), element_type(dtype)
-    loads = [f"ld.shared.b{element.bits}@row", f"ld.shared.b{element.bits}@col"]
-    named: Named = []
-    moved: list[Access] = []
-    for spec in access or loads:
-        chosen = dataclasses.replace(Access.of(spec, layout, element, machine), base_bytes=base)
-        report = analyze_access(layout, chosen, machine, method)
-        named.append((spec, report))
-        moved += [chosen] if isinstance(report, GlobalReport) else []
+    memory ask for together; or what memory moves for each of them, and for all of one kind together."""
+    layout, element = read_layout(text), element_type("f32" if asked.dtype is None else asked.dtype)
+    space = "global" if of_memory else "shared"
+    specs = asked.access or [f"ld.{space}.b{element.bits}@{way}" for way in ORDERS]
+    chosen = [
+        dataclasses.replace(Access.of(spec, layout, element, machine), base_bytes=asked.base)
+        for spec in specs
+    ]
+    subject, named = Subject(str(layout), None, None, element.name), Named()
+    for spec, each in zip(specs, chosen, strict=True):
+        count = dram_of if of_memory else analyze_access
+        named.append((spec, count(layout, each, machine, method)))
+    if of_memory:
+        if len({each.op.startswith("st.") for each in chosen}) == 1 < len(chosen):
+            named.append(("together", dram_of(layout, chosen, machine, method)))
+        return subject, named, "", None
+    moved = [a for a, (_, report) in zip(chosen, named, strict=True) if isinstance(report, GlobalReport)]
     reuse = _reuse(layout, moved, machine)
-    subject = Subject(str(layout), None, None, element.name)
-    shared = [spec for spec, report in named if isinstance(report, SharedReport)]
-    if all(report.conflict_free for _, report in named if isinstance(report, SharedReport)):
+    shared = [(spec, report) for spec, report in named if isinstance(report, SharedReport)]
+    if all(report.conflict_free for _, report in shared):
         return subject, named, "", reuse
     from layoutalg.algebra import storage_order
 
     words = ["layoutalg", "synthesize", text, "--dtype", element.name]
-    words += [word for spec in shared for word in ("--access", spec)]
+    words += [word for spec, _ in shared for word in ("--access", spec)]
     return subject, named, shlex.join(words) if storage_order(layout) is not None else "", reuse
-
-
-def _of_memory(
-    text: str, access: list[str] | None, dtype: str, machine: Arch, base: int, method: Wanted
-) -> tuple[Subject, Named, str, None]:
-    """The same where memory is asked: of each access, and of several of one kind together."""
-    layout, element = read_layout(text), element_type(dtype)
-    specs = access or [f"ld.global.b{element.bits}@row", f"ld.global.b{element.bits}@col"]
-    chosen = [
-        dataclasses.replace(Access.of(spec, layout, element, machine), base_bytes=base) for spec in specs
-    ]
-    named: Named = [
-        (spec, dram_of(layout, each, machine, method)) for spec, each in zip(specs, chosen, strict=True)
-    ]
-    if len({each.op.startswith("st.") for each in chosen}) == 1 < len(chosen):
-        named.append(("together", dram_of(layout, chosen, machine, method)))
-    return Subject(str(layout), None, None, element.name), named, "", None
 
 
 def _reuse(layout: AnyLayout, moved: list[Access], machine: Arch) -> Reuse | None:
