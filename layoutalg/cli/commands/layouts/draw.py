@@ -11,9 +11,9 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from layoutalg import draw
 from layoutalg.analysis import Access, Place
@@ -65,40 +65,54 @@ class Drawing(Answer, command="draw"):
     """The picture, when no file was written."""
 
 
-def draw_command(
-    layout: LayoutArgument,
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The options that say what is drawn."""
+
     access: Annotated[
         str | None,
         option("Draw an access by bank and wavefront: ldmatrix.x4, ld.shared.b32@col.", complete=accesses),
-    ] = None,
-    tile: Annotated[
-        str | None, "The layout maps (thread, value) into a tile of this shape: '(16,8)'."
-    ] = None,
-    memory: Annotated[bool, "Draw a tile in memory order, by bank, with 16 bytes per cell."] = False,
+    ] = None
+    tile: Annotated[str | None, "The layout maps (thread, value) into a tile of this shape: '(16,8)'."] = None
+    memory: Annotated[bool, "Draw a tile in memory order, by bank, with 16 bytes per cell."] = False
     chunks: Annotated[
         bool, "Draw each 16 bytes as a digit: their position among the eight chunks of 128 bytes."
-    ] = False,
-    bits: Annotated[bool, "Draw the bits of the index by field, with the wires of a swizzle."] = False,
-    table: Annotated[
-        bool, "Draw the indices in four forms: row and column, linear, binary, bit by bit."
-    ] = False,
+    ] = False
+    bits: Annotated[bool, "Draw the bits of the index by field, with the wires of a swizzle."] = False
+    table: Annotated[bool, "Draw the indices in four forms: row and column, linear, binary, bit by bit."] = (
+        False
+    )
     walk: Annotated[
         str | None, "Walk through a swizzled tile from a coordinate by a step: '(3,0),(0,16)'."
-    ] = None,
-    steps: Annotated[int | None, "Steps of the walk. Default: 8."] = None,
+    ] = None
+    steps: Annotated[int | None, "Steps of the walk. Default: 8."] = None
     copy: Annotated[
         str | None, option("Draw who copies what: cp.async.16, st.shared.b128@row.", complete=accesses)
-    ] = None,
-    graph: Annotated[bool, "Draw the composition as a graph."] = False,
-    beside: Annotated[str | None, "Another layout, drawn beside the first."] = None,
-    index: Annotated[bool, "Label each cell with its flat index."] = False,
-    banks: Annotated[bool, "Label each cell with its bank."] = False,
-    offsets: Annotated[bool, "Label the cells of an access with their offsets instead of lanes."] = False,
-    warp: Annotated[int | None, "The warp to draw. Default: the worst."] = None,
-    register: Annotated[int | None, "The vector of a lane's values to draw. Default: the worst."] = None,
-    iteration: Annotated[int | None, "The iteration to draw. Default: the worst."] = None,
-    rows: Annotated[str | None, "Rows to draw: 16, or 16:32."] = None,
-    cols: Annotated[str | None, "Columns to draw: 16, or 16:32."] = None,
+    ] = None
+    graph: Annotated[bool, "Draw the composition as a graph."] = False
+    beside: Annotated[str | None, "Another layout, drawn beside the first."] = None
+    index: Annotated[bool, "Label each cell with its flat index."] = False
+    banks: Annotated[bool, "Label each cell with its bank."] = False
+    offsets: Annotated[bool, "Label the cells of an access with their offsets instead of lanes."] = False
+    warp: Annotated[int | None, "The warp to draw. Default: the worst."] = None
+    register: Annotated[int | None, "The vector of a lane's values to draw. Default: the worst."] = None
+    iteration: Annotated[int | None, "The iteration to draw. Default: the worst."] = None
+    rows: Annotated[str | None, "Rows to draw: 16, or 16:32."] = None
+    cols: Annotated[str | None, "Columns to draw: 16, or 16:32."] = None
+    dtype: DtypeOption = "f32"
+    arch: ArchOption = DEFAULT_ARCH
+
+    @property
+    def given(self) -> list[str]:
+        """The names of those that are given, the element type and the architecture aside."""
+        names = [name for name, value in asdict(self).items() if value is not None and value is not False]
+        return [name for name in names if name not in ("dtype", "arch")]
+
+
+def draw_command(
+    layout: LayoutArgument,
+    *,
+    asked: Wanted,
     format_: Annotated[
         str | None,
         option(
@@ -109,8 +123,6 @@ def draw_command(
         ),
     ] = None,
     output: OutputOption = None,
-    dtype: DtypeOption = "f32",
-    arch: ArchOption = DEFAULT_ARCH,
     ascii_only: Annotated[bool, option("No box characters in text.", "--ascii")] = False,
     color: Annotated[bool | None, "Colour text. Default: on a terminal."] = None,
 ) -> None:
@@ -122,21 +134,15 @@ def draw_command(
     wgmma or a swizzle of TMA (Layout_K_SW128_Atom, CU_TENSOR_MAP_SWIZZLE_64B) its layout.
     """
     form = _format(format_, output)
-    options = {
-        "access": access, "tile": tile, "memory": memory, "chunks": chunks, "bits": bits, "table": table,
-        "walk": walk, "copy": copy, "graph": graph, "beside": beside, "index": index, "banks": banks,
-        "offsets": offsets, "warp": warp, "register": register, "iteration": iteration, "rows": rows,
-        "cols": cols, "steps": steps,
-    }  # fmt: skip
     if form == "dot":
-        if any(value for name, value in options.items() if name != "graph"):
+        if set(asked.given) - {"graph"}:
             raise ArgumentTypeError(
                 "dot draws the composition; other options are drawn as text, svg, tex, png or pdf"
             )
         subject = read_layout(layout)
         name, kind, content = str(subject), "graph", draw.as_dot(subject).encode() + b"\n"
     else:
-        name, kind, drawn = drawing(layout, Wanted(options, dtype, arch))
+        name, kind, drawn = drawing(layout, asked)
         if form in ("png", "pdf") and output is None:
             raise UnsupportedError(f"a {form} does not go to the terminal: name a file with -o FILE.{form}")
         if form != "text":
@@ -194,21 +200,9 @@ _TAKES: Mapping[str, tuple[str, ...]] = {
 _KINDS = {"": "layout", "tile": "tv", "copy": "plan", "table": "indices"}
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The options as they are given: None or False for those that are not."""
-
-    options: Mapping[str, Any]
-    dtype: str
-    arch: str
-
-    def __getitem__(self, name: str) -> Any:
-        return self.options[name]
-
-
 def drawing(text: str, wanted: Wanted) -> tuple[str, str, draw.Picture | draw.Diagram]:
     """The subject as it is named in answers, the kind of the drawing, and the drawing."""
-    chosen = [name for name, value in wanted.options.items() if value is not None and value is not False]
+    chosen = wanted.given
     what = [name for name in chosen if name in WHAT]
     if len(what) > 1:
         raise ArgumentTypeError(f"--{what[0]} and --{what[1]} draw different things: give one of them")
@@ -228,8 +222,8 @@ def drawing(text: str, wanted: Wanted) -> tuple[str, str, draw.Picture | draw.Di
             drawn = f"--{kind}" if kind else "a layout"
             raise ArgumentTypeError(f"--{name} is for {' or '.join(whose)}, not for {drawn}")
     shown = _draw(kind, subject, wanted)
-    if wanted["beside"] is not None:
-        other = _read_smem_atom(wanted["beside"], wanted.dtype) or read_layout(wanted["beside"])
+    if wanted.beside is not None:
+        other = _read_smem_atom(wanted.beside, wanted.dtype) or read_layout(wanted.beside)
         second = _draw(kind, other, wanted)
         if isinstance(shown, draw.Picture) and isinstance(second, draw.Picture):
             shown = _beside((str(subject), shown), (str(other), second))
@@ -253,15 +247,15 @@ def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> draw.Picture | draw.D
     """The drawing of a layout."""
     element = element_type(wanted.dtype)
     match kind:
-        case "access":
+        case "access" if wanted.access is not None:
             place = None
-            if any(wanted[name] is not None for name in ("warp", "register", "iteration")):
-                place = Place(wanted["warp"] or 0, wanted["register"] or 0, wanted["iteration"] or 0)
-            access = Access.of(wanted["access"], layout, element, wanted.arch)
-            says: Literal["lane", "offset"] = "offset" if wanted["offsets"] else "lane"
+            if (wanted.warp, wanted.register, wanted.iteration) != (None, None, None):
+                place = Place(wanted.warp or 0, wanted.register or 0, wanted.iteration or 0)
+            access = Access.of(wanted.access, layout, element, wanted.arch)
+            says: Literal["lane", "offset"] = "offset" if wanted.offsets else "lane"
             return draw.layout_access_picture(layout, access, wanted.arch, place=place, says=says)
-        case "tile":
-            return draw.tv_picture(layout, read_tree(wanted["tile"]))
+        case "tile" if wanted.tile is not None:
+            return draw.tv_picture(layout, read_tree(wanted.tile))
         case "memory":
             return draw.memory_picture(layout, element)
         case "chunks":
@@ -272,13 +266,13 @@ def _draw(kind: str, layout: AnyLayout, wanted: Wanted) -> draw.Picture | draw.D
             return draw.index_picture(layout)
         case "graph":
             return draw.graph_diagram(layout)
-        case "copy":
+        case "copy" if wanted.copy is not None:
             return draw.plan_picture(
-                layout, Access.of(wanted["copy"], layout, element, wanted.arch), wanted.arch
+                layout, Access.of(wanted.copy, layout, element, wanted.arch), wanted.arch
             )
-        case "walk":
-            start, step = _walk(wanted["walk"])
-            return draw.walk_picture(layout, start, step, 8 if wanted["steps"] is None else wanted["steps"])
+        case "walk" if wanted.walk is not None:
+            start, step = _walk(wanted.walk)
+            return draw.walk_picture(layout, start, step, 8 if wanted.steps is None else wanted.steps)
     return _layout_picture(layout, element, _view(wanted))
 
 
@@ -304,12 +298,12 @@ def picture_text(subject: object, dtype: str) -> str:
 
 
 def _view(wanted: Wanted) -> draw.View:
-    says: Literal["offset", "index", "bank"] = "index" if wanted["index"] else "offset"
-    if wanted["banks"]:
+    says: Literal["offset", "index", "bank"] = "index" if wanted.index else "offset"
+    if wanted.banks:
         says = "bank"
-    if wanted["index"] and wanted["banks"]:
+    if wanted.index and wanted.banks:
         raise ArgumentTypeError("--index and --banks say different things in a cell: give one of them")
-    return draw.View(_range("rows", wanted["rows"]), _range("cols", wanted["cols"]), says)
+    return draw.View(_range("rows", wanted.rows), _range("cols", wanted.cols), says)
 
 
 def _cropped(layout: AnyLayout, view: draw.View) -> draw.View:
