@@ -126,7 +126,7 @@ def surprises(asked: Iterable[tuple[str, Any]]) -> list[str]:
     return [f"{what}: {e!r}" for what, e in named if not (isinstance(e, LayoutAlgError) and str(e))]
 
 
-@each("name", OPERATIONS)
+@each("name", OPERATIONS, sample=40)
 def test_anything_gets_an_answer_or_a_named_error(name: str) -> None:
     operation, calls = getattr(PUBLIC, name), calls_of(name, ANYTHING, DRAWN)
     found = [(f"call {n}", outcome(operation, *operands)) for n, operands in enumerate(calls)]
@@ -136,6 +136,7 @@ def test_anything_gets_an_answer_or_a_named_error(name: str) -> None:
     assert len(needed) <= 3, "no call reaches it"
 
 
+@pytest.mark.deep
 def test_wrong_types_at_the_doors_are_refused_by_name() -> None:
     wrong = []
     for room, names in DOORS.items():

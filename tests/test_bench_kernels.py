@@ -95,6 +95,7 @@ def bounded(planned: Planned) -> Planned:
     return replace(planned, launches=(replace(first, kernel=replace(first.kernel, min_blocks=2)), *others))
 
 
+@pytest.mark.deep
 def test_other_machine_code_of_equal_results_passes_where_it_is_faster(asked: Asked) -> None:
     asked.add("turned", asked.side(plan(TRANSPOSE), 0.5), asked.side(bounded(plan(TRANSPOSE)), 0.4))
     status, gpu, out = asked.run()
@@ -118,6 +119,7 @@ def test_other_results_fail(asked: Asked) -> None:
     assert status == 1 and "bytes of the results differ" in out
 
 
+@pytest.mark.deep(only=("True",))
 @pytest.mark.parametrize("right", [True, False])
 def test_results_of_another_order_of_sums_are_timed_where_the_definition_agrees(
     right: bool, asked: Asked

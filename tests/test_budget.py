@@ -21,6 +21,7 @@ QUICK_LINES = {"analyze": 64, "solve": 96}
 MODES = (5, 10, 20)
 
 
+@pytest.mark.deep(only=("solve",))
 @pytest.mark.parametrize("name", PROCEDURES)
 def test_all_work_is_counted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Executed lines stay within what was counted and what reading the modes takes, at n, 2n and 4n modes."""

@@ -20,6 +20,7 @@ def test_an_entry_of_each_kind_is_believed_where_it_is_whole(kind: str, tmp_path
     assert cache.wrong_reads(case, tmp_path, random.Random(1)) == []
 
 
+@pytest.mark.deep
 def test_what_others_may_have_written_is_not_believed(tmp_path: Path) -> None:
     rng = random.Random(7)
     cases = [cache.random_case(rng) for _ in range(150)]
@@ -34,6 +35,7 @@ def test_writers_that_are_killed_leave_no_damage(tmp_path: Path) -> None:
     assert cache.damage_by_kills(tmp_path, 20, random.Random(7)) == []
 
 
+@pytest.mark.deep
 def test_writers_at_once_keep_the_limit(tmp_path: Path) -> None:
     meanwhile, at_the_end = cache.past_the_limit(tmp_path, 4, 60, random.Random(7))
     assert at_the_end <= 0 and meanwhile <= 0
@@ -71,6 +73,7 @@ def test_a_cupy_that_does_not_import_stops_no_simulator(tmp_path: Path) -> None:
         assert command.wrong_end(command.Run(words, code, environment=broken), tmp_path) == []
 
 
+@pytest.mark.deep(only=("15",))
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_what_a_command_has_started_ends_with_it(number: signal.Signals, tmp_path: Path) -> None:
     """A compiler that takes long, its child and its files go, after a signal that can be caught or not."""

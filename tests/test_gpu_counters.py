@@ -122,6 +122,7 @@ FROZEN: tuple[kernel_adapter.Case, ...] = (
 )
 
 
+@pytest.mark.deep
 def test_a_table_has_cases_of_its_own_that_the_library_takes() -> None:
     for kind, cases in KINDS.items():
         small = list(cases(True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ COMPARED = "mma atom"
 """A reader that compares an unknown name with a long table, and takes its time."""
 
 
+@pytest.mark.deep
 @each("name", READERS, sample=3)
 def test_any_text_is_read_or_refused(name: str) -> None:
     draw = random.Random(name)
@@ -26,13 +28,13 @@ def test_any_text_is_read_or_refused(name: str) -> None:
     assert answered < runs
 
 
-@each("name", [name for name in READERS if name != COMPARED])
+@each("name", [name for name in READERS if name != COMPARED], sample=9)
 @given(raw=st.binary(max_size=40))
 def test_any_bytes_are_read_or_refused(name: str, raw: bytes) -> None:
     assert check(name, raw) in (True, False)
 
 
-@each("blank", BLANKS)
+@each("blank", BLANKS, sample=3)
 @each("name", [name for name in READERS if name not in ("solve, base", "fail-on", COMPARED)], sample=6)
 def test_blanks_of_other_kinds_are_no_part_of_a_text(name: str, blank: str) -> None:
     """Wherever one stands in a text that is made of the reader's words, it crashes no reader."""

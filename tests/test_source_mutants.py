@@ -10,6 +10,7 @@ import pytest
 from tests.mutants.__main__ import ROOT, drawn, places_of, source_of
 
 
+@pytest.mark.deep
 def test_drawn_mistakes_are_other_programs_and_the_same_for_a_seed() -> None:
     mistakes = list(islice(drawn("layoutalg/f2", 3), 40))
     assert mistakes == list(islice(drawn("layoutalg/f2", 3), 40))

@@ -75,6 +75,7 @@ def properties(case: Case) -> set[str]:
     return found | ({"several axes"} if several else set()) | set(reasons(case).values())
 
 
+@pytest.mark.deep
 def test_what_is_asked_for_is_drawn() -> None:
     seen: Counter[str] = Counter()
     for n in range(1500):
@@ -144,6 +145,7 @@ def test_a_byte_that_is_wrong_is_seen(allocation: str, at: int, says: str) -> No
     assert judge(ROWS, before, memory, None).startswith(says)
 
 
+@pytest.mark.deep
 def test_a_plan_that_takes_the_lowest_elements_for_the_first_ones_is_seen() -> None:
     """The sample finds what it was made for: vectors that do not lie alike in reversed rows."""
 

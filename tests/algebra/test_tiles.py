@@ -74,6 +74,7 @@ def test_logical_product(tile: Layout, copies: Layout) -> None:
     assert len({p + s for p in places for s in shifts}) == len(places) * len(shifts), "copies do not meet"
 
 
+@pytest.mark.deep
 @each(("forms", "keeps"), [(DIVIDES, 1), (PRODUCTS, 0)], ids=["divides", "products"])
 @given(st.data())
 def test_the_forms_are_one_regrouped(forms: Any, keeps: int, data: st.DataObject) -> None:

@@ -262,6 +262,7 @@ RAGGED = Layout((48, 100), (101, 1))
         (Layout((7, 9, 4), (1, 7, 64)), ((20, 1, 12), (1, 0, 20))),  # every round starts a warp, within a row
         (Layout((7, 9, 4), (1, 7, 64)), ((48, (1, 2), 2), (1, (0, 48), 96))),
     ],
+    sample=4,
 )
 @each("op", ["ld.shared.b32", "ld.global.b32"])
 @each("guard", [None, Guard((40,)), Guard(lanes=range(0, 32, 3))])

@@ -47,7 +47,7 @@ CASES = [
 ]
 
 
-@each(("layout", "spec", "element"), CASES)
+@each(("layout", "spec", "element"), CASES, sample=3)
 @each(
     "guard",
     [

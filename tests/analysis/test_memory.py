@@ -94,6 +94,7 @@ def test_the_closed_form_is_the_list(seed: int) -> None:
     assert closed >= 10
 
 
+@pytest.mark.deep
 @each("seed", range(4), sample=1)
 def test_sectors_that_requests_share_are_those_of_the_list(seed: int) -> None:
     rng, closed = random.Random(seed), 0

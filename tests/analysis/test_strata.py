@@ -109,6 +109,15 @@ class Watch:
         return count_all(*args)
 
 
+@pytest.mark.deep(
+    only=(
+        "padded",
+        "not a power of two",
+        "straddling",
+        "misaligned",
+        "swizzled with carries",
+    )
+)
 @pytest.mark.parametrize("stratum", STRATA)
 def test_the_closed_form_is_the_definition(stratum: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds, belongs = STRATA[stratum]

@@ -92,6 +92,7 @@ def test_a_name_without_rates_is_refused(name: str, part: str) -> None:
 # --- the commands that print rates ---------------------------------------------------------------------
 
 
+@pytest.mark.deep(only=("H100",))
 @pytest.mark.parametrize("gpu", first(2, ["H100", "RTX 2080", "A100", "RTX 3060 Ti", "L40", "GB200"]))
 def test_every_command_that_prints_rates_refuses_a_gpu_without(gpu: str) -> None:
     for words in (

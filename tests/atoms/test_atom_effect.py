@@ -33,7 +33,7 @@ def small_integers(rng: np.random.Generator, atom: MMAAtom, operand: str) -> Any
     return matrix
 
 
-@each("name", WARP_ATOMS + WGMMA_SAMPLE)
+@each("name", WARP_ATOMS + WGMMA_SAMPLE, sample=55)
 def test_a_simulated_mma_is_a_b_plus_c(name: str) -> None:
     atom = MMA_ATOMS[name]
     rng = np.random.default_rng(len(name))

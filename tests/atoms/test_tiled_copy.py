@@ -88,7 +88,7 @@ def test_threads_and_values_lie_as_asked() -> None:
         assert [offset + part(i) for i in range(16)] == wanted
 
 
-@each(("atom", "operand", "mma", "element"), FOR_AN_MMA, ids=IDS)
+@each(("atom", "operand", "mma", "element"), FOR_AN_MMA, ids=IDS, sample=6)
 def test_every_instruction_moves_its_source_to_its_destination(
     atom: str, operand: str, mma: Any, element: str
 ) -> None:

@@ -107,6 +107,7 @@ CONFIGS: list[tuple[str, Any, tuple[Tiler, ...]]] = [
 ]
 
 
+@pytest.mark.deep
 @each("config", CONFIGS, ids=lambda config: config[0], sample=1)
 @each("operand", ["A", "B", "C"])
 def test_a_thread_owns_what_it_should(config: tuple[str, Any, tuple[Tiler, ...]], operand: Any) -> None:
@@ -125,6 +126,7 @@ def test_a_thread_owns_what_it_should(config: tuple[str, Any, tuple[Tiler, ...]]
             assert [numbered(thread, i) for i in range(len(wanted))] == wanted
 
 
+@pytest.mark.deep
 @each("config", CONFIGS, ids=lambda config: config[0], sample=3)
 def test_the_whole_product(config: tuple[str, Any, tuple[Tiler, ...]]) -> None:
     """D = A B + C, with every atom working on its threads' partitions alone."""

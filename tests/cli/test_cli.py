@@ -61,6 +61,7 @@ def test_a_command_that_is_none() -> None:
     assert (payload["command"], payload["error"]) == ("", "UnknownNameError")
 
 
+@pytest.mark.deep
 def test_a_process_behaves_the_same() -> None:
     """No colours in a pipe, and no character that the terminal lacks."""
     bad = process("draw", "(4,8")
@@ -189,6 +190,7 @@ def test_numbers_for_people() -> None:
 
 
 # --- any text ------------------------------------------------------------------------------------------
+@pytest.mark.deep
 def test_a_command_is_imported_when_it_is_asked_for() -> None:
     """The modules that a command loads, which are most of its CPU time, are counted, and have a cap."""
     rooms = "cli.app analysis codegen kernels.checks kernels.tuning.jobs"

@@ -29,7 +29,7 @@ KINDS = [
 ]
 
 
-@each(("words", "kind"), KINDS, ids=lambda v: str(v)[:50])
+@each(("words", "kind"), KINDS, ids=lambda v: str(v)[:50], sample=2)
 @each("form", ["text", "svg"])
 def test_every_picture_in_both_formats(words: tuple[str, ...], kind: str, form: str) -> None:
     payload = answer("draw", *words, "--format", form)

@@ -25,6 +25,7 @@ from tests.sweeps import each
 NO_GPU = not gpu_status().available
 
 
+@pytest.mark.deep
 @each("family", ["tiled_copy", "transpose"])
 @each("dtype", ["u8", "f16", "f32", "f64", "c128"])
 def test_generate_prints_the_source_and_nothing_else(family: str, dtype: str) -> None:

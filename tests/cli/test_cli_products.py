@@ -76,6 +76,7 @@ PRODUCTS = (
 )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("words", first(1, PRODUCTS))
 def test_verify_takes_what_a_product_has(words: str) -> None:
     done = run("verify", *words.format(SMALL).split())
@@ -130,6 +131,7 @@ def test_generate_writes_what_is_asked_for() -> None:
     assert step.exit_code == 0 and "sgemm_f32" in step.stdout
 
 
+@pytest.mark.deep
 def test_a_product_is_verified() -> None:
     words = ("verify", "gemm-simt", "--m", "32", "--n", "64", "--k", "16", "--target", "simulator")
     payload = answer(*words)
@@ -159,7 +161,7 @@ def test_sizes_and_types_reach_the_problem(monkeypatch: pytest.MonkeyPatch) -> N
     ]
 
 
-@each("family", TENSOR_OPS)
+@each("family", TENSOR_OPS, sample=2)
 def test_generate_prints_the_kernel_of_a_tensor(family: str) -> None:
     axes, over = ("2,0,1", (2, 0, 1)) if family == "permute" else ("0,2", (0, 2))
     words = ("generate", family, "--shape", "24,40,36", "--axes", axes, "--dtype", "f16")

@@ -93,6 +93,7 @@ def test_terms_are_expressions() -> None:
     assert one == other
 
 
+@pytest.mark.deep
 @each(
     ("accesses", "condition", "empty"),
     [

@@ -28,6 +28,7 @@ def fed(text: str | bytes, *words: str) -> Result:
         (SWIZZLED, ("draw", "-")),
         ("row*64 + col", ("identify", "--index", "-", "--shape", "row=64,col=64")),
     ],
+    sample=3,
 )
 def test_a_text_from_standard_input(text: str, words: tuple[str, ...]) -> None:
     wanted = run(*(text if word == "-" else word for word in words))

@@ -38,6 +38,7 @@ def test_the_example_of_the_readme() -> None:
         ("(64,96):(96,1)", "--dtype", "f16", "--access", "cp.async.16", "--access", "ldmatrix.x4"),
         ("(64,48):(48,1)", "--access", "ld.shared.b32@col"),
     ],
+    sample=5,
 )
 def test_what_is_found_is_conflict_free_when_it_is_analysed(words: tuple[str, ...]) -> None:
     found = answer("synthesize", *words)

@@ -60,7 +60,7 @@ def _required(name: str) -> bool:
     )
 
 
-@each("name", [*COMMANDS])
+@each("name", [*COMMANDS], sample=18)
 def test_wrong_and_missing_words_are_one_sentence(name: str) -> None:
     words = name.split()
     kind, sentence = refusal(*words, "--nonsense")
@@ -88,7 +88,7 @@ def test_parts_are_refused_by_name() -> None:
     assert run("help").stdout == run().stdout and len(FIRST) <= 22
 
 
-@each("name", [*SHAPED])
+@each("name", [*SHAPED], sample=2)
 def test_a_shape_has_the_same_forms_and_refusals(name: str) -> None:
     words = SHAPED[name]
     for text in NO_SHAPE:

@@ -87,7 +87,7 @@ inspect sass ?
 """Commands with one place in which something is wrong; T is a tile."""
 
 
-@each("bad", BAD)
+@each("bad", BAD, sample=5)
 @each("line", ONE_PLACE.split("\n")[1:-1], sample=8)
 def test_what_is_wrong_in_one_place_is_bad_input(line: str, bad: str) -> None:
     door(*({"?": bad, "T": "(64,64):(64,1)"}.get(w, w) for w in line.split()), codes=(2,))

@@ -41,6 +41,7 @@ def reference(a: Any, b: Any) -> Any:
     return a.astype("f4") @ b.astype("f4").T
 
 
+@pytest.mark.deep
 @each("seed", range(100), sample=3)
 def test_a_draw_is_a_right_product_or_is_refused_with_what_is_legal(seed: int) -> None:
     case, refusals, kernel = draw(seed), list[str](), None
@@ -76,6 +77,7 @@ def in_f16() -> Any:
     return product((32, 16, 32), atom=F16, result="f16", warps=(2, 1, 1), part=(32, 16, 16), stages=2)
 
 
+@pytest.mark.deep
 @each("mutant", lambda: [None, *mutants_of(0, lower(in_f16()))], sample=6)
 def test_sums_of_f16_are_exact_and_a_mistake_in_them_is_seen(mutant: Mutant | None) -> None:
     with planted(mutant, alone=True):

@@ -88,6 +88,7 @@ def test_a_rotation_is_found_where_no_swizzle_is() -> None:
         check_certificate(wrong)
 
 
+@pytest.mark.deep
 def test_that_no_rotation_serves_is_certified() -> None:
     asked = ["st.shared.b32@row", "ld.shared.b32@col"]
     none = synthesize((48, 48), asked, element="f32", form="rotation")

@@ -31,7 +31,7 @@ def check(op: str, *operands: Any, **params: Any) -> None:
     assert judge(op, result, *operands, **params), (op, operands, params, result)
 
 
-@each("op", QUESTIONS)
+@each("op", QUESTIONS, sample=2)
 def test_a_question_is_answered_by_definition(op: str) -> None:
     @given(SOURCES[op])
     def ask(call: Call) -> None:

@@ -21,6 +21,7 @@ def test_there_are_six() -> None:
     assert [title(read(script))[:2] for script in SCRIPTS] == [f"{n}." for n in range(1, 7)]
 
 
+@pytest.mark.deep(only=("tutorial_3_swizzles",))
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_is_one(script: Path) -> None:
     """Every one explains, checks something, and shows something; its file holds the cells in order."""

@@ -57,7 +57,7 @@ def test_a_matrix_load_sends_rows_and_gives_columns() -> None:
             assert received.cells[row][column].text == f"T{4 * column + place // 2}V{2 * matrix + place % 2}"
 
 
-@each("name", COPY_ATOMS, sample=48)
+@each("name", COPY_ATOMS, sample=24)
 def test_every_copy_has_a_picture(name: str) -> None:
     picture = copy_picture(COPY_ATOMS[name])
     assert len(picture.panels) == 2 and picture.title == name

@@ -56,6 +56,7 @@ def proved(op: Any, *operands: Any, **params: Any) -> Derivation:
     return derivation
 
 
+@pytest.mark.deep
 @each("op", ALGEBRA, sample=3)
 def test_the_steps_are_true_and_come_to_the_operations_own_result(op: str) -> None:
     @settings(max_examples=EXAMPLES)
@@ -216,6 +217,7 @@ CERTIFICATES: tuple[tuple[Any, tuple[str, ...], dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.deep
 def test_certificates_are_those_of_synthesize_and_are_proved_again() -> None:
     reasons = set()
     for shape, accesses, params in CERTIFICATES:
@@ -334,6 +336,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], Derivation], ...] = (
 )
 
 
+@pytest.mark.deep
 def test_the_command_says_what_the_library_says() -> None:
     for words, derivation in COMMANDS:
         result = run("explain", *words)

@@ -76,6 +76,7 @@ def test_functions_in_c_and_cuda_are_their_layouts_when_compiled(most: int) -> N
             assert (out == offsets(layout)).all(), (layout, texts[2 * n])
 
 
+@pytest.mark.deep
 @each("to", ["python", "triton", "dsl"])
 def test_functions_in_python_are_their_layouts(to: str) -> None:
     """With every option: units, a thread-value layout in front, a pointer that a loop carries."""
@@ -197,6 +198,7 @@ def mistaken(rng: random.Random, text: str) -> str:
     return f"{head}return {body[: place.start()]}{other}{body[place.end() :]}"
 
 
+@pytest.mark.deep(only=("True",))
 @pytest.mark.parametrize("numpy", [True, False])
 def test_a_text_that_is_not_the_layout_is_not_proved(numpy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Right texts and mistaken ones, of which few coordinates may be looked at: what is proved is true."""

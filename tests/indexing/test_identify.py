@@ -38,6 +38,7 @@ def extents(layout: AnyLayout) -> tuple[int, ...]:
     return tuple(map(product, layout.shape)) if isinstance(layout.shape, tuple) else (layout.shape,)
 
 
+@pytest.mark.deep
 def test_what_code_prints_is_identified_as_the_same_function() -> None:
     rng = random.Random(1)
     for layout in index_functions.tiles(7, 120):
@@ -48,6 +49,7 @@ def test_what_code_prints_is_identified_as_the_same_function() -> None:
         assert identify(offsets(layout), shape).layout == found.layout
 
 
+@pytest.mark.deep
 def test_a_long_sum_is_read_and_a_deep_text_refused() -> None:
     for language in ("c", "python"):
         found = identify(" + ".join(["i"] * 1500), 8, expression=True, language=language)
@@ -140,7 +142,7 @@ KINDS = {"swizzled": ("swizzled", 12), "pitched": ("swizzled", 12), "rotation": 
 """Tables by their law, with the kind that so many of them are found to be; others have a simpler law."""
 
 
-@each("kind", KINDS)
+@each("kind", KINDS, sample=3)
 def test_tables_of_every_law_come_back(kind: str) -> None:
     rng, seen = random.Random(kind), Counter[str]()
     for _ in range(25):
@@ -274,6 +276,7 @@ def test_nothing_of_a_text_is_run(tmp_path: Path) -> None:
 F = "FN f(int i, int j) { return i * LD + j; }\n"
 
 
+@pytest.mark.deep
 @each(("text", "stride"), [
     (f"#define LD 64\n{F}#undef LD\n#define LD 128\nFN g(int i, int j) {{ return i * LD + j; }}\n", 64),
     (f"#define LD 64\n#undef LD\n#define LD 96\n{F}", 96),

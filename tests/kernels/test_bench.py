@@ -278,6 +278,7 @@ TIMED: list[tuple[str, Any, list[str]]] = [
 """A problem, and its kernels where one name is known."""
 
 
+@pytest.mark.deep(only=("permute-permute (24,6,40) f16, src (240,1,6) -> dst (240,40,1)-[",))
 @pytest.mark.parametrize(("name", "p", "mine"), TIMED, ids=str)
 def test_a_case_is_compared_and_timed_beside_its_bound_and_others(
     standin: Standin, name: str, p: Any, mine: list[str]
@@ -323,6 +324,7 @@ def test_groups_are_compared_and_timed_beside_a_loop(standin: Standin, drawn: bo
     assert found.notes["expected us"] > 1 and found.notes["boxes by threads"] > 0
 
 
+@pytest.mark.deep
 def test_groups_that_begin_elsewhere_are_a_wrong_result(
     standin: Standin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,6 +392,7 @@ def test_without_a_monitor_or_with_a_counter_that_stands_still_nothing_is_made_u
     assert stands_still or (found.run.unread, found.run.conditions) == ("it is a stand-in", {})
 
 
+@pytest.mark.deep(only=("30000-3-True",))
 @pytest.mark.parametrize(("l2_bytes", "sets", "cold"), [(30_000, 3, True), (3 << 20, 64, False)])
 def test_cold_data_is_four_caches_or_is_not_called_cold(
     standin: Standin, monkeypatch: pytest.MonkeyPatch, l2_bytes: int, sets: int, cold: bool

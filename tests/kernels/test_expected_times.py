@@ -58,6 +58,7 @@ def floor_ns(family: Family, p: Any, board: Board) -> float:
     return 1e9 * float(max(nbytes / board.dram_bytes_per_s, p.flops / peak))
 
 
+@pytest.mark.deep(only=("0-layer_norm",))
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda f: f.name)
 @pytest.mark.parametrize("seed", first(1, range(DRAWN)))
 def test_no_time_beats_its_board(family: Family, seed: int) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import layoutalg
 from layoutalg.arch import find_arch
 from layoutalg.codegen import to_cuda
@@ -59,6 +61,7 @@ def hops(name: str) -> dict[str, int]:
     return {"files": len(files), "lines": lines, "functions": len(seen)}
 
 
+@pytest.mark.deep
 def test_a_kernel_is_followed_in_few_hops() -> None:
     """In a process of its own, where nothing was asked before."""
     run = subprocess.run(

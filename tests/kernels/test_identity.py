@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
+import pytest
+
 from layoutalg.codegen.instr import functions
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.checks import checks_of
@@ -67,6 +69,7 @@ def test_an_edit_above_a_function_with_a_name_changes_no_digest() -> None:
     assert data_of(one) != data_of(other)
 
 
+@pytest.mark.deep
 def test_classes_in_digests_stay_where_they_are() -> None:
     found = {kind for value in stored() for kind in kinds(data_of(value))}
     assert found == {f"layoutalg.{kind}" for line in KINDS for kind in line.split()}

@@ -83,7 +83,7 @@ DROPPED: dict[str, tuple[type[errors.LayoutAlgError], str, str, dict[str, Any]]]
 }  # fmt: skip
 
 
-@each("name", DROPPED)
+@each("name", DROPPED, sample=7)
 def test_a_dropped_candidate_says_why(name: str) -> None:
     error, text, arch, asked = DROPPED[name]
     family = FAMILIES[name]

@@ -136,6 +136,7 @@ HELD = [
 """Shapes, and ways to hold their rows where there are 2, else their columns."""
 
 
+@pytest.mark.deep
 @each(("shape", "config"), HELD, sample=1)
 def test_a_residual_is_added_wherever_elements_are_held(shape: tuple[int, ...], config: NormConfig) -> None:
     family = FAMILIES["add_rms_norm"]

@@ -212,6 +212,7 @@ def test_what_is_not_verified_is_refused(p: Any, error: type[Exception]) -> None
 # --- products ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_parts_of_k_agree() -> None:
     config = Sm80Config(64, 64, 32, 2, 2, 2, splits=2, result_vec=4)
     report = verify(SM80, gemm_problem(64, 64, 128), config)
@@ -249,6 +250,7 @@ def test_what_is_out_of_bounds_is_named() -> None:
         assert not check.passed and check.detail.startswith("1 elements are wrong: d[2, 3] = ")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("factor", ["alpha", "beta"])
 def test_a_forgotten_factor_is_seen(factor: str) -> None:
     """The definition takes it for 1, whatever the kernel is given: neither factor that is verified is 1."""

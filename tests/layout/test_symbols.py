@@ -50,6 +50,7 @@ def test_nonnegative_is_found() -> None:
     assert missed == [N - 4 * (N // 4)]  # a fact about floor, which is an unknown of its own here
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("relation", [sympy.Le, sympy.Eq, sympy.Ne], ids=["Le", "Eq", "Ne"])
 def test_relations_are_never_decided_wrongly(relation: Any) -> None:
     python = {sympy.Le: operator.le, sympy.Eq: operator.eq, sympy.Ne: operator.ne}[relation]

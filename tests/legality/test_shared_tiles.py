@@ -26,6 +26,7 @@ def _cases() -> list[tuple[tuple[int, int], str, str]]:
     ]
 
 
+@pytest.mark.deep
 def test_every_tile_is_bijective_legal_and_what_cute_makes() -> None:
     served = 0
     for shape, element, major in _cases():

@@ -28,6 +28,7 @@ def drawn(rng: random.Random) -> AnyLayout:
     return layout
 
 
+@pytest.mark.deep
 def test_the_closed_form_is_the_definition() -> None:
     rng = random.Random(3)
     torn = 0

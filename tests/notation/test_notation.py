@@ -132,6 +132,7 @@ LONG: dict[str, Callable[[int], str]] = {
 }
 
 
+@pytest.mark.deep
 @each("name", LONG, sample=2)
 def test_long_text_takes_work_in_proportion(name: str) -> None:
     """Twice the text takes twice the steps at most; all but the first are refused."""

@@ -40,6 +40,7 @@ def row(name: str, kernel: str, line: int, op: str) -> Row:
     return next(r for r in by_line(launch(name, kernel)) if (r.line, r.op) == (line, op))
 
 
+@pytest.mark.deep(only=("async_copy-copy-36-ld.shared.b128-<lambda>",))
 @pytest.mark.parametrize(
     ("name", "kernel", "line", "op", "lanes"),
     [

@@ -207,6 +207,7 @@ def test_python_refusals_say_where(text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+@pytest.mark.deep
 def test_what_has_no_end_is_ended() -> None:
     doubled = "#define A0 1+1\n" + "\n".join(f"#define A{n} A{n - 1}+A{n - 1}" for n in range(1, 40))
     for text, said in (

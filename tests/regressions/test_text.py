@@ -58,6 +58,7 @@ def test_the_end_of_a_loop_may_be_a_select() -> None:
     assert "for (u32 i = 0; i < (n < 3 ? 2u : 5u); ++i) {" in print_kernel(k.build())
 
 
+@pytest.mark.deep
 def test_an_index_function_has_the_parameters_of_its_layout() -> None:
     """They came in alphabetical order, (col, row), and the checker refused what the library had printed."""
     tile = ComposedLayout(Swizzle(3, 0, 3), 0, Layout((8, 8), (8, 1)))

@@ -96,6 +96,7 @@ def test_a_statement_without_instructions_says_so(loads: dict[str, list[SourceAc
     assert gone.note == "counted as written; its statement became no instruction like it"
 
 
+@pytest.mark.deep
 def test_a_gate_is_passed_by_what_the_compiler_joins(tmp_path: Path) -> None:
     text = text_of(LOOP)
     for keys, passed in (("set = {N = 3}", False), ("set = {N = 3}\ncompile = true", True)):
@@ -103,6 +104,7 @@ def test_a_gate_is_passed_by_what_the_compiler_joins(tmp_path: Path) -> None:
         assert (found.status == "passed") is passed
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("more", first(1, ("static_assert(false);", "absent();")))
 def test_what_does_not_compile_is_refused_with_its_error(more: str) -> None:
     with pytest.raises(CompileError, match=r"(nvcc|NVRTC) does not compile the source: .*error"):

@@ -30,6 +30,7 @@ def rows(text: str, block: int = 128, **sets: int | str) -> list[tuple[str, str,
     return [(a.op, a.array, a.instructions, a.total) for a in reading.accesses]
 
 
+@pytest.mark.deep
 @each("seed", tuple(sorted(FACTS, key=int))[:8], sample=2)
 def test_copies_move_what_cutlass_moves(seed: str) -> None:
     moves = read_moves(kernel(int(seed)))
@@ -134,6 +135,7 @@ def test_what_is_not_evaluated_is_told(statement: str) -> None:
     assert any(UNREAD[statement] in str(why) for why in told), (told, reading.accesses)
 
 
+@pytest.mark.deep
 def test_what_depends_on_a_size_names_it() -> None:
     text = f"__global__ void k(float* A, int m, int n) {{\n{TILE}  copy(gA(_, _, 0), sA);\n}}"
     reading = read_kernel(HEAD + text, 32)

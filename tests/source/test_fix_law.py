@@ -86,6 +86,7 @@ def rewritten(fix: Fix, number: int) -> Moved:
     return Moved(function, name, int(pitch[1]) if pitch is not None else 0, size[1] if size else "")
 
 
+@pytest.mark.deep
 def test_a_fix_keeps_results_and_counts() -> None:
     found = judged(18, 8)
     assert found["edits"] >= 4 and found["rewritten"] >= 1, found

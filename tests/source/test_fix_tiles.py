@@ -63,6 +63,7 @@ def judged(seed: int, count: int) -> Counter[str]:
     return counts
 
 
+@pytest.mark.deep
 def test_a_patch_keeps_what_a_kernel_computes() -> None:
     counts = judged(43, 2)
     assert counts["patched"] >= 2, counts

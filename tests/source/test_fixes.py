@@ -188,6 +188,7 @@ def test_the_tiles_of_one_array_have_rows_of_their_own() -> None:
     assert [fix.launch_bytes for fix in fixes] == [12416, 12288, 12544, 12288] and not notes
 
 
+@pytest.mark.deep
 def test_a_header_of_the_user_is_patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     body = "__shared__ float s[W][W];\n  s[y][x] = o[x];\n  __syncthreads(); o[x] = s[x][y];"

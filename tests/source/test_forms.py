@@ -47,7 +47,7 @@ NOT_READ = {
 """Forms of which some line is said not to be read."""
 
 
-@each("name", re.findall(r"^// --- (\w+)$", FILE.read_text(encoding="utf-8"), re.M))
+@each("name", re.findall(r"^// --- (\w+)$", FILE.read_text(encoding="utf-8"), re.M), sample=12)
 def test_a_form_is_followed_or_said_not_to_be(name: str) -> None:
     read, run = answers()[name]
     assert not read.wrong(run), forms()[name].text

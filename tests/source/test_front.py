@@ -115,6 +115,7 @@ def test_host_code_that_the_grammar_ends_elsewhere_is_not_read(broken: str) -> N
     assert rows(read(text)) == COPIED
 
 
+@pytest.mark.deep
 def test_a_header_is_mended_as_the_file_is(tmp_path: Path) -> None:
     """Of a header that includes many that are missing, each bad part is left out, and said with its place."""
     missing = "".join(f"#include <missing{n}.h>\n" for n in range(24))

@@ -202,6 +202,7 @@ def test_a_kernel_without_accesses_is_told_to_have_none(tmp_path: Path) -> None:
     assert why == "no access could be read: line 2: what hidden does is not in the file"
 
 
+@pytest.mark.deep
 def test_macros_and_folders_come_from_the_build(tmp_path: Path) -> None:
     source = f"#include <own.h>\n{P}) {{ p[threadIdx.x * PITCH] = OTHER; }}\n"
     (tmp_path / "headers").mkdir()

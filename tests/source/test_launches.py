@@ -127,6 +127,7 @@ def test_open_names_have_values_of_their_kind(number: int) -> None:
     assert {t.name: t.value for t in reading.taken} == taken and reading.share == 1.0
 
 
+@pytest.mark.deep
 def test_each_kernel_has_its_own_block(tmp_path: Path) -> None:
     """Those of a header that the source launches too; what no launch tells of is not read, and says so."""
     (tmp_path / "own.cuh").write_text(KERNEL + PLAIN.replace(" p(", " other("), encoding="utf-8")

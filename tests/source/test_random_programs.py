@@ -28,6 +28,7 @@ def _judged(seeds: range, *, wide: bool = False, loads: bool = False) -> dict[in
     return found
 
 
+@pytest.mark.deep
 def test_what_is_read_of_random_kernels_is_what_they_do(golden: Callable[[str, str], None]) -> None:
     """And no more is unread than in the golden file, seed by seed."""
     found = _judged(range(12), wide=True)

@@ -115,6 +115,7 @@ __global__ void k(float* p) {
     assert "more than 500 steps" in (accesses[0].why or "")
 
 
+@pytest.mark.deep
 def test_what_a_statement_may_set_is_found_soon() -> None:
     """However often a text nearly sets something: an expression that goes back through it takes minutes."""
     parts = ("_", "a ", "a* ", "a  \n", "f(", "f.", "a[", "a.b ", ";a<b> ", "a=(b(", "(&")

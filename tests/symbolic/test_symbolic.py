@@ -214,6 +214,7 @@ def test_layouts_that_hold_symbols() -> None:
         solve_conflict_free(Layout((ld, 4), (4, 1)), what, ld)
 
 
+@pytest.mark.deep
 @each("swizzle", [(1, 0, 1), (1, 0, 3), (1, 0, -3), (2, 0, -4), (1, 1, -2), (2, 1, 3), (3, 0, 4)], sample=1)
 @each("element", ["u8", "f16"], sample=1)
 def test_swizzles_inside_words(swizzle: tuple[int, int, int], element: str) -> None:

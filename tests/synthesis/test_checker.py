@@ -244,7 +244,7 @@ def test_search_and_proof_list_the_same_paddings(shape: Any, order: Order, op: s
         (padded, synthesizer, "pads_of", lambda *args: iter(())),
         (padded, synthesizer, "padded_tiles", lambda *args: iter(())),
     ],
-)  # fmt: skip
+sample=2)  # fmt: skip
 def test_a_wrong_list_is_noticed(
     make: Callable[[], Synthesis], where: object, name: str, wrong: Callable[..., object]
 ) -> None:

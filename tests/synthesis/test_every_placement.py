@@ -148,6 +148,7 @@ def words_of(shape: tuple[int, int], element: str) -> int:
     return product(shape) * dtype(element).nbytes // 4
 
 
+@pytest.mark.deep
 def test_the_definition_on_known_cases() -> None:
     """A column of four words beside rows of vectors has none; two patterns of single words have one."""
     rows = Access("ld.shared.b128", Layout((4, 4), (1, 4)), F32)

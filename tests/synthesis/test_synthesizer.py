@@ -85,7 +85,7 @@ CASES: list[tuple[Any, str, Any, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@each(("shape", "element", "accesses", "options", "layout"), CASES)
+@each(("shape", "element", "accesses", "options", "layout"), CASES, sample=6)
 def test_worked_cases(shape: Any, element: str, accesses: Any, options: dict[str, Any], layout: str) -> None:
     """One swizzle of the storage order where only a swizzle is named; no memory that is not allowed."""
     found = answer(shape, accesses, element, **options)
@@ -110,6 +110,7 @@ def test_head_dimensions_have_a_layout_without_extra_memory(rows: int, columns: 
     assert found.layout is not None and found.extra_bytes == 0
 
 
+@pytest.mark.deep
 @each("element", ["u8", "f16", "f32"])
 @each("columns", [16, 32, 64, 128, 256])
 @each("ops", [("ldmatrix.x4",), ("st.shared.b128",), ("ldmatrix.x4", "st.shared.b128")])
@@ -168,7 +169,7 @@ NONE: list[tuple[Any, Any, dict[str, Any], str, tuple[str, ...]]] = [
 ]  # fmt: skip
 
 
-@each(("shape", "accesses", "options", "reason", "classes"), NONE)
+@each(("shape", "accesses", "options", "reason", "classes"), NONE, sample=6)
 def test_what_has_no_layout(
     shape: Any, accesses: Any, options: dict[str, Any], reason: str, classes: tuple[str, ...]
 ) -> None:
@@ -246,6 +247,7 @@ def test_rows_stay_whole_where_that_is_asked() -> None:
         ((32, 32), "f32", ["st.shared.b128@row", "ld.shared.b32@col"]),
         ((96, 64), "f16", ["ldmatrix.x4"]),
     ],
+    sample=3,
 )
 def test_alternatives_are_ranked_by_their_true_cost_and_none_comes_twice(
     shape: tuple[int, int], element: str, accesses: list[str]

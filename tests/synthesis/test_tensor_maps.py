@@ -72,6 +72,7 @@ def of_proof(asked: Synthesis) -> list[tuple[list[int], int]] | None:
         return None
 
 
+@pytest.mark.deep
 def test_search_and_proof_list_the_same_tiles() -> None:
     """Also of dense rows that no boxes make up: 257 is a prime beyond the longest side."""
     rng = random.Random(29)

@@ -114,6 +114,7 @@ def test_rows_at_one_chunk_are_served_for_every_pitch() -> None:
         assert found.found.kind == ("swizzle" if t else "plain")
 
 
+@pytest.mark.deep
 def test_a_part_of_a_wider_buffer_is_offered_another_order_and_more_memory() -> None:
     """Stores in memory order of 9 chunks in rows of 16: no swizzle; lanes down the rows have one."""
     found = synthesize_tile(Layout((64, 72), (128, 1)), ["ldmatrix.x4", "st.shared.b128"], element="f16")

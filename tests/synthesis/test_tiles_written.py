@@ -75,6 +75,7 @@ def buffers(tile: WrittenTile, rng: random.Random) -> AnyLayout:
     return ComposedLayout(swizzles[0] if len(swizzles) == 1 else Swizzles(*swizzles), 0, inner)
 
 
+@pytest.mark.deep
 def test_every_element_is_where_the_buffer_has_it_and_its_stage() -> None:
     """Enumerated: layout(coordinate, stages) = buffer(row, column) + sum of stage times stride."""
     rng = random.Random(5)

@@ -56,6 +56,7 @@ def test_a_name_may_be_qualified_and_nothing_else() -> None:
             IndexCode("int f(int i) { return i; }", name, 4)
 
 
+@pytest.mark.deep
 def test_another_number_of_parameters_is_refused() -> None:
     with pytest.raises(
         ShapeError, match=r"f takes 4 arguments; for the shape \(\(2,4\),8\) it may take 1, 2, 3"

@@ -92,6 +92,7 @@ def test_points_looked_at_do_not_grow_with_the_grid() -> None:
     assert max(a.classes for a in large) <= 3
 
 
+@pytest.mark.deep
 def test_a_block_counted_backwards_is_taken_apart_as_it_is_divided() -> None:
     k = KernelBuilder("backwards", 32)
     n = k.param("n", 1 << 20)

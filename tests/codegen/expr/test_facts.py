@@ -94,6 +94,7 @@ def raw_facts(bits: int) -> Iterable[Facts]:
                 yield Facts(lo, hi, stride, offset, may, must)
 
 
+@pytest.mark.deep
 def test_reconciling_loses_no_value_and_admits_no_other_and_once_is_enough() -> None:
     for raw in raw_facts(3):
         if wanted := members(raw):
@@ -141,7 +142,7 @@ def witnessed(draw: st.DrawFn, least: int = 0) -> tuple[int, Facts]:
     return x, reconcile(lo, hi, stride, x % stride, may, must)
 
 
-@each("symbol", OPERATORS, sample=4)
+@each("symbol", OPERATORS, sample=2)
 @given(a=witnessed(), b=witnessed(least=1))
 @example(a=(0, constant(0)), b=(1, constant(1)))
 def test_a_transfer_function_keeps_large_witnesses(

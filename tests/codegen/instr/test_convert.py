@@ -70,6 +70,7 @@ def test_floats_past_the_ends_of_an_integer_become_its_ends_and_nan_zero(target:
     assert found.tolist() == [0, high, low, high, low, high, low]
 
 
+@pytest.mark.deep
 @each("source", ["f64", "f32", "s32", "s64"])
 @each("target", ["f16", "bf16"])
 def test_narrow_floats_are_rounded_once(source: str, target: str) -> None:

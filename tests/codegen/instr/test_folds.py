@@ -144,7 +144,7 @@ def steps(f: Fold, n: int, accumulators: int, seed: int) -> tuple[list[Case], np
 SHAPES = [(1, 1), (4, 1), (4, 4), (8, 1), (2, 2)]
 
 
-@each("f", FOLDED, ids=str)
+@each("f", FOLDED, ids=str, sample=12)
 @each("shape", SHAPES, sample=3)
 def test_a_fold_is_what_python_makes_of_its_elements(f: Fold, shape: tuple[int, int]) -> None:
     for seed in range(3):

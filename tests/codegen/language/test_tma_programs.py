@@ -28,7 +28,7 @@ def copied(boxes: Boxes, cluster: int, group: Any) -> None:
     assert run.moved == {"load": boxes.box_bytes * blocks, "store": boxes.box_bytes * blocks}
 
 
-@each("boxes", RANKS, ids=lambda b: "x".join(map(str, b.dims)) + b.element)
+@each("boxes", RANKS, ids=lambda b: "x".join(map(str, b.dims)) + b.element, sample=4)
 def test_copies_of_any_rank_and_size(boxes: Boxes) -> None:
     copied(boxes, 1, "block")
 

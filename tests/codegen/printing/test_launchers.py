@@ -271,7 +271,7 @@ def wrong_numbers(record: printing.LaunchRecord, name: str) -> Iterator[Any]:
         yield from [least + 1] if multiple > 1 else []
 
 
-@each(("family", "library"), [(f, x) for f in FAMILIES for x in printing.LIBRARIES], sample=12)
+@each(("family", "library"), [(f, x) for f in FAMILIES for x in printing.LIBRARIES], sample=7)
 def test_any_wrong_argument_of_any_kernel_is_refused_and_right_ones_are_taken(
     family: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,7 @@ def test_an_interval_of_two_is_the_hull_of_what_they_may_make() -> None:
                     assert (low[t], high[t]) == (np.min(made), np.max(made)), (node, t)
 
 
+@pytest.mark.deep(only=("2",))
 @pytest.mark.parametrize("seed", first(4, range(12)))
 def test_a_tile_that_is_too_small_is_refused_where_a_run_leaves_it(seed: int) -> None:
     """Of one block and no swizzle everything is known: `check` refuses what the simulator refuses."""
@@ -174,7 +175,7 @@ def touched(body: tuple[Stmt, ...], known: dict[Var, int]) -> Iterator[tuple[int
                 yield from touched(inner if evaluate(condition, known) else orelse, known)
 
 
-@each("seed", range(60))
+@each("seed", range(60), sample=41)
 def test_an_access_reaches_as_far_as_the_threads_that_get_there(seed: int) -> None:
     rng = random.Random(seed)
     k = KernelBuilder("k", threads=32)

@@ -134,7 +134,7 @@ LADDER = [
 ]
 
 
-@each(("family", "step"), LADDER)
+@each(("family", "step"), LADDER, sample=5)
 def test_the_steps_of_a_ladder_state_what_they_are_held_to(family: str, step: str) -> None:
     chosen = FAMILIES[family]
     kernel = chosen.build(chosen.problem(512), find_steps(family)[step])
@@ -152,7 +152,7 @@ COMMANDS = {
 }
 
 
-@each("family", COMMANDS)
+@each("family", COMMANDS, sample=4)
 def test_json_says_what_the_text_says(family: str) -> None:
     payload = answer("generate", family, *COMMANDS[family])
     launch, says = payload["launch"], stated(payload["source"])

@@ -36,7 +36,7 @@ FLOAT_OPS = ("sum", "prod", "max", "min", "argmax", "argmin", "mean", "var")
 OPS = ("permute", "softmax", "layer_norm", *FLOAT_OPS)
 
 
-@each("function", EVERY)
+@each("function", EVERY, sample=6)
 @each("seed", range(40), sample=5)
 def test_a_random_call_on_random_views_is_its_definition(function: str, seed: int) -> None:
     """And by the code of a GPU, some."""
@@ -78,7 +78,7 @@ def called(x: Any, op: str, axes: Any, *, keepdims: bool, **options: Any) -> Any
     return of[op](x, axes, **options) if op in of else reduce(x, op, axes, keepdims, **options)
 
 
-@each("seed", range(600), sample=200)
+@each("seed", range(600), sample=85)
 def test_axes_types_and_shapes_are_numpys(seed: int) -> None:
     """Axes of every kind, keepdims, empty tensors and those of no modes, in NumPy and in the simulator; what
     NumPy refuses is refused by an error of the same kind."""

@@ -57,6 +57,7 @@ def defined(a: Any, b: Any, of: dict[str, Any], scales: dict[str, Any]) -> Any:
     return left @ right * scale_a * scale_b
 
 
+@pytest.mark.deep
 @each("kind", ("none", "one", "vectors", "rows", "blocks"))
 @each("seed", range(8), sample=1)
 def test_a_product_is_its_definition(kind: str, seed: int) -> None:

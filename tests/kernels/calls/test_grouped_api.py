@@ -58,6 +58,7 @@ def on_gpu(gpu: HostGpu, values: Any, kind: str) -> HostArray:
     return array
 
 
+@pytest.mark.deep
 @each("seed", range(64), sample=6)
 def test_random_groups_are_their_definition(seed: int) -> None:
     """In NumPy and in the simulator or by the code of a GPU: any sizes, types and storages; no rows, no k, no
@@ -106,6 +107,7 @@ def test_a_prepared_call_keeps_its_arrays_alive() -> None:
         assert kept() is None
 
 
+@pytest.mark.deep
 def test_other_sizes_plan_and_compile_nothing() -> None:
     sizes = (65, 0, 1, 64), (0, 130, 0, 0), (30, 30, 30, 40)
     a, b = made(sizes[0], 40, 72)

@@ -105,6 +105,7 @@ def wrong_of_copies(seed: int, *kinds: str) -> str:
     return wrong and f"{case}: {wrong}"
 
 
+@pytest.mark.deep
 @each("seed", range(40), sample=3)
 def test_random_products_of_padded_copies_are_their_definition(seed: int) -> None:
     """The times are those of a GPU."""

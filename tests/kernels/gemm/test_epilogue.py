@@ -138,6 +138,7 @@ def test_a_kernel_takes_what_its_epilogue_needs_a_double_in_two_words() -> None:
         assert name == "sums" and isinstance(sums, Global) and sums.element_bytes == nbytes
 
 
+@pytest.mark.deep
 @each("name", ["f16", "bf16", "s8", "f32", "f64"], sample=1)
 @each("beta", [0.0, -0.0], sample=1)
 def test_beta_zero_reads_no_c_though_the_kernel_takes_one(name: str, beta: float) -> None:
@@ -180,6 +181,7 @@ CONFIGS: dict[str, tuple[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.deep
 @each("name", CONFIGS)
 @each(("reads_c", "bias", "activation"), [*product((False, True), (False, True), ("none", "relu"))], sample=2)
 def test_the_text_states_what_is_computed(name: str, reads_c: bool, bias: bool, activation: str) -> None:

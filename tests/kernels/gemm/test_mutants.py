@@ -79,11 +79,13 @@ def judged(name: str, mutant: Mutant) -> None:
     assert all(seen) if any(seen) else sm90.reason(name, mutant.label), f"{mutant.label}: {seen}"
 
 
+@pytest.mark.deep
 @each("name", QUICK)
 def test_the_kernel_itself_passes(name: str) -> None:
     assert sm90.case(name).verdict(sm90.case(name).kernel) == ("",) * len(sm90.WAYS)
 
 
+@pytest.mark.deep
 def test_there_are_mutants_of_everything_that_orders() -> None:
     labels = [mutant.label for mutant in mutants(sm90.case("two consumers").kernel)]
     parts = """mbarrier_wait empty|mbarrier_wait full|parity turned|slot =|bar 1 stages on|nbytes fewer|
@@ -158,6 +160,7 @@ def streamk(blocks: int = 7) -> Planted:
     return p, launches(p, c).kernels, cases.launched(p, c, blocks=blocks), cases.arguments(p)
 
 
+@pytest.mark.deep
 @each("mistake", list(OF_STREAMK), sample=1)
 def test_mistakes_in_stream_k_are_seen(mistake: str) -> None:
     planted, (number, change) = streamk(), OF_STREAMK[mistake]
@@ -165,6 +168,7 @@ def test_mistakes_in_stream_k_are_seen(mistake: str) -> None:
     assert wrong != planted[1][number] and seen(planted, wrong, number)
 
 
+@pytest.mark.deep
 def test_a_missing_barrier_between_tiles_is_seen() -> None:
     planted = streamk(3)
     kernel = planted[1][0]
@@ -235,6 +239,7 @@ def test_every_mistake_in_what_leaves_by_tma_is_seen(kind: Any, wrong: str) -> N
     assert not seen(planted, kernel) and seen(planted, planting.rewrite(kernel, change))
 
 
+@pytest.mark.deep
 def test_a_row_of_another_group_is_seen_by_verify() -> None:
     family = find_family("gemm-sm90")
 

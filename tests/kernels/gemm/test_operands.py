@@ -122,6 +122,7 @@ OFFERED = [
 ]  # fmt: skip
 
 
+@pytest.mark.deep
 @each(("a", "b"), [*product(MAJORS, repeat=2)])
 @each(("dtype", "config"), OFFERED)
 def test_tiles_have_no_bank_conflicts(dtype: str, config: Any, a: Major, b: Major) -> None:

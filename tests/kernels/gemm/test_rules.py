@@ -152,6 +152,7 @@ BASES: dict[str, tuple[Any, dict[str, Any], Any]] = {
     ("base", "error", "config", "problem", "text"),
     [(base, error, *row) for base in BASES for error, rows in BASES[base][2].items() for row in rows],
     ids=lambda x: str(x)[:40],
+    sample=28,
 )
 def test_a_broken_rule_is_named(base: str, error: Any, config: Any, problem: Any, text: str) -> None:
     """By what checks configurations, and by what builds kernels."""
@@ -280,7 +281,7 @@ KINDS = [
 ]
 
 
-@each(("dtype", "mma_k", "via"), KINDS, sample=10)
+@each(("dtype", "mma_k", "via"), KINDS, sample=4)
 def test_a_tile_has_a_step_of_k_for_each_set_of_fragments(dtype: Any, mma_k: int, via: Any) -> None:
     """The least tile is accepted, and none whose fragments lie behind it."""
     p = gemm_problem(32, 32, 512, dtype)

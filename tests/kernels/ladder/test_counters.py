@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program import Kernel
 from layoutalg.kernels.gemm import GemmProblem, Sm80Config, gemm_problem, scalar_words
@@ -40,6 +42,7 @@ def test_copies_are_written_line_by_line(p: GemmProblem, tile_k: int, lines_of_e
     assert copied_lines(kernel, params) == copies / 8 * lines_of_eight_lanes
 
 
+@pytest.mark.deep
 def test_words_of_a_turned_tile_meet_in_banks_on_both_sides() -> None:
     """Counted on an H200: 2395132 wavefronts of f64, of which copies past the end are 32764 at most."""
     p = gemm_problem(256, 256, 1024, "f64", b_major="mn")
@@ -76,6 +79,7 @@ COUNTED = {
 """Sectors that an H200 counted for loads of products whose edges are copied from clamped addresses."""
 
 
+@pytest.mark.deep
 @each("name", COUNTED, sample=1)
 def test_sectors_of_copies_at_edges_are_those_that_were_counted(name: str) -> None:
     """Lanes past an edge copy one place to many: the L1 counts the sectors where they are written."""

@@ -39,6 +39,7 @@ def test_every_step_of_a_ladder_is_the_definition(name: str) -> None:
     assert each_makes * made == multiplies(p, c)
 
 
+@pytest.mark.deep
 @each("c", [Sgemm(64, 64, 16, 4, 4, vector=4, fragment=4), Hgemm(vector=8, swizzled=True)], ids=str)
 @each(("a", "b"), [("k", "k"), ("mn", "mn")])
 def test_operands_may_be_stored_either_way_and_an_epilogue_follows(c: Any, a: Any, b: Any) -> None:
@@ -49,7 +50,7 @@ def test_operands_may_be_stored_either_way_and_an_epilogue_follows(c: Any, a: An
     assert not cases.wrong(p, cases.launched(p, c), cases.arguments(p), group="block")
 
 
-@each("step", SM75_LADDER)
+@each("step", SM75_LADDER, sample=4)
 def test_the_first_four_steps_of_turing_are_printed_as_they_are_written_the_others_lowered(step: str) -> None:
     c = SM75_LADDER[step]
     p = gemm_problem(c.tile_m, c.tile_n, 2 * c.tile_k, accumulator="f16", b_major="mn")

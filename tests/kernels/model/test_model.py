@@ -132,6 +132,7 @@ def test_a_file_of_a_known_board_stands_for_it_too(tmp_path: Path, monkeypatch: 
     assert f.expected(p, f.choose(p)).us > 90 + before
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("forgotten")
 def test_a_new_board_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A board that is not known: its file alone makes the choices of its architecture."""

@@ -56,7 +56,7 @@ def test_the_layout_of_a_copy_visits_every_element_once(p: MatrixProblem, c: Any
     assert covers(matrix_plan.row_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_m, c.tile_n))), c)
 
 
-@each(("p", "c"), every_config, ids=str, sample=18)
+@each(("p", "c"), every_config, ids=str, sample=4)
 def test_both_layouts_of_a_transpose_visit_every_element_once(
     p: MatrixProblem, c: matrix_plan.TransposeConfig
 ) -> None:
@@ -64,6 +64,7 @@ def test_both_layouts_of_a_transpose_visit_every_element_once(
     assert covers(matrix_plan.store_copy(c, p.dtype).tidfrg("dst", Layout((c.tile_n, c.tile_m))), c)
 
 
+@pytest.mark.deep
 @each(("dtype", "size"), WIDTHS.items(), sample=2)
 @each("ld", [4096, 4097])
 def test_a_thread_holds_at_most_32_words_of_a_tile(dtype: str, size: int, ld: int) -> None:
@@ -92,7 +93,7 @@ def test_the_swizzle_carries_a_certificate() -> None:
     assert found.layout == c.layout and check_certificate(found)
 
 
-@each(("dtype", "size"), WIDTHS.items())
+@each(("dtype", "size"), WIDTHS.items(), sample=2)
 def test_wide_problems_move_16_bytes_a_lane_in_ideal_sectors(dtype: str, size: int) -> None:
     """And what is left of the thread in a shared address of a full tile is one hoisted name."""
     c = best(16384, 16384, dtype)
@@ -140,6 +141,7 @@ def test_asynchronous_copies_need_sm_80_and_four_bytes(
         transpose_problem(8, 8, "u4")
 
 
+@pytest.mark.deep
 @each("arch", ["sm_75", "sm_80", "sm_90"])
 @each("leading", [4096, 4097, 4100], sample=2)
 @each("dtype", WIDTHS, sample=1)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import pytest
+
 from layoutalg.arch import find_arch
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program.checks import check
@@ -37,6 +39,7 @@ def chosen(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str, **more: An
     return Stage(x, configs(x)[0])
 
 
+@pytest.mark.deep
 @each(("dtype", "size"), WIDTHS.items(), sample=2)
 def test_matrices_move_wide_vectors_with_few_conflicts(dtype: str, size: int) -> None:
     """16 bytes a lane on both sides where rows are aligned; odd ones of narrow elements are 8 or more."""
@@ -49,6 +52,7 @@ def test_matrices_move_wide_vectors_with_few_conflicts(dtype: str, size: int) ->
     assert odd.chunk * size == 16 and (size > 2 or odd.vec * size >= 8)
 
 
+@pytest.mark.deep
 def test_what_is_chosen() -> None:
     """Rows that stay whole move directly, short modes fold, lines are fetched where most of one is read."""
     assert chosen((64, 1024, 16, 128), (0, 2, 1, 3), "f16").config.way == "direct"

@@ -160,7 +160,7 @@ NUMPY = {
 }  # fmt: skip
 
 
-@each("source", NUMPY, sample=7)
+@each("source", NUMPY, sample=3)
 @each("result", NUMPY, sample=1)
 def test_calls_are_numpys_of_numbers_that_fit(source: str, result: str) -> None:
     rng = np.random.default_rng(0)

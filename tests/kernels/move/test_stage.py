@@ -104,6 +104,7 @@ def test_rows_do_not_meet_and_no_shorter_distance_would_do(size: int, chunk: int
 # --- parts by expressions ------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 @each("shape", [(70000, 70000), (3, 40000, 40000)])
 def test_more_than_2_to_31_elements_are_addressed_in_64_bits(shape: tuple[int, ...]) -> None:
     x = normalise(permute_problem(shape, tuple(reversed(range(len(shape)))), "u8"))
@@ -122,7 +123,7 @@ def test_more_than_2_to_31_elements_are_addressed_in_64_bits(shape: tuple[int, .
 # --- elements ------------------------------------------------------------------------------------------
 
 
-@each("seed", range(30), sample=6)
+@each("seed", range(30), sample=3)
 def test_every_element_is_stored_once(seed: int) -> None:
     for stage in stages(seed):
         total = np.prod([m.extent for m in stage.modes])
@@ -249,7 +250,7 @@ def test_memory_fills_what_neighbours_in_time_do_not_share(
         assert filled_units(stage, unit) == pytest.approx(counted_fills(stage, unit, near), rel=0.05)
 
 
-@each("seed", range(40), sample=16)
+@each("seed", range(40), sample=7)
 def test_tiles_fit_their_modes_and_shared_memory(seed: int) -> None:
     x = normalise(random_problem(random.Random(seed), 100_000))
     found = tiles(x, TILE_BYTES)
@@ -258,6 +259,7 @@ def test_tiles_fit_their_modes_and_shared_memory(seed: int) -> None:
     assert Stage(x, configs(x)[0]).tile_bytes <= TILE_BYTES
 
 
+@pytest.mark.deep
 @each(("dtype", "size"), [("f64", 8), ("f32", 4), ("f16", 2), ("u8", 1)], sample=2)
 @each("shape", [(9997, 10001), (1000003, 57), (57, 1000003)])
 def test_blocks_of_odd_tensors_own_whole_sectors(dtype: str, size: int, shape: tuple[int, int]) -> None:

@@ -64,6 +64,7 @@ EQUAL = {
 """Mutants of an exchange that are no mistakes."""
 
 
+@pytest.mark.deep
 def test_what_orders_the_blocks_of_a_cluster_is_needed() -> None:
     p = norm_problem("softmax", (1, 512), 1, "f32")
     (kernel,) = plan(p, config=NormConfig(4, 1, 32, "registers", cluster=2)).kernels

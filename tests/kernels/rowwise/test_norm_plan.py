@@ -79,7 +79,7 @@ def test_every_configuration_fits(seed: int) -> None:
             ((20, 2, 99, 9001, 3), (1, 3), "f32", 0), ((2, 2, 54, 19, 3), (1, 3), "f32", 0))),
     ],
     ids=str,
-)  # fmt: skip
+sample=15)  # fmt: skip
 def test_what_is_chosen(op: str, shape: tuple[int, ...], axes: Any, dtype: str, wanted: Any) -> None:
     """Each attribute is the one that is wanted, or one of them."""
     c = best(op, shape, axes, dtype)

@@ -69,6 +69,7 @@ def case(name: str = "transpose", seed: int = 5, **more: Any) -> tuning.Job:
     return job
 
 
+@pytest.mark.deep(only=("gemm-simt",))
 @pytest.mark.parametrize("name", ["permute", "gemm-simt"])
 def test_a_case_has_what_is_predicted_and_what_is_counted(name: str, profiler: Profiler) -> None:
     job = case(name)
@@ -174,6 +175,7 @@ def launches() -> list[dict[str, int]]:
     ]
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("some_gpu", "here")
 def test_a_number_that_differs_fails_the_command(profiler: Profiler) -> None:
     first, second, third = launches()

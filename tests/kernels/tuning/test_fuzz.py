@@ -145,6 +145,7 @@ def test_cases_in_which_no_law_was_compared_do_not_pass() -> None:
         (("relus", "--random", "3"), "UnknownNameError", "relus"),
         (("relu", "--random", "3", "--workers", "0"), "ResourceError", "GPUs of a host"),
     ],
+    sample=9,
 )
 def test_what_is_no_fuzz_and_no_sweep_is_refused(words: tuple[str, ...], error: str, said: str) -> None:
     kind, text = refusal("verify", *words)[:2]

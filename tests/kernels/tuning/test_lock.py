@@ -72,6 +72,7 @@ def test_kernels_on_disk_are_those_of_the_lock(named: Any, tmp_path: Path) -> No
     assert images() != by_model and images() == images()
 
 
+@pytest.mark.deep
 def test_commands_and_products_say_where_a_choice_came_from(named: Any) -> None:
     named(records(problem=TRANSPOSE.problem(64, 64, "f32")))
     told = run("generate", "transpose", "--m", "64", "--n", "64").stdout
@@ -94,6 +95,7 @@ def changed(**key: str) -> tuning.Lock:
 H200 = ("gpu", "NVIDIA H200", "580.95", "13.0", "13.0", "0.1.0")
 
 
+@pytest.mark.deep
 @each(
     ("call", "words"),
     [

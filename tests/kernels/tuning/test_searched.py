@@ -41,6 +41,7 @@ def searched(name: str, arguments: dict[str, Any], arch: str = "sm_90") -> tuple
     return family, problem, list(family.searched(problem, arch))
 
 
+@pytest.mark.deep
 @each("arch", ["sm_90", "sm_75"], sample=1)
 @each(("name", "arguments"), [*LARGE, *PROBLEMS], sample=6)
 def test_a_search_begins_with_what_is_planned_and_goes_on(arch: str, name: str, arguments: Any) -> None:
@@ -61,6 +62,7 @@ def test_every_family_can_be_searched(name: str) -> None:
     assert found[0] == family.choose(problem)
 
 
+@pytest.mark.deep
 @each("number", range(24), sample=1)
 @each(("name", "arguments"), PROBLEMS, sample=2)
 def test_what_is_searched_is_right(name: str, arguments: dict[str, Any], number: int) -> None:
@@ -70,6 +72,7 @@ def test_what_is_searched_is_right(name: str, arguments: dict[str, Any], number:
     verify(family, problem, config, target="simulator", seed=number).require()
 
 
+@pytest.mark.deep
 @each(("name", "arguments"), PROBLEMS[::2], sample=1)
 def test_a_lock_chooses_any_of_them(
     name: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch

@@ -197,6 +197,7 @@ def test_one_that_cannot_is_named_and_the_other_takes_all(path: Path) -> None:
     )
 
 
+@pytest.mark.deep
 def test_a_search_goes_on_while_one_works_however_many_the_other_turns_away(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +228,7 @@ def test_where_both_cannot_both_are_named_and_nothing_is_recorded(path: Path) ->
     assert not tuning.Store(path).records()
 
 
+@pytest.mark.deep
 def test_where_none_is_there_the_refusal_is_the_workers_own(
     engine: tuning.Engine, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
