@@ -59,6 +59,8 @@ REGISTERS = {2: (24, 240), 3: (32, 160)}
 class AttentionConfig:
     """The way a block computes: warpgroups of 64 queries, tiles of keys, stages of the rings of K and V.
 
+    Consumers start their products in `turns`; results leave from where Q was (`over`), or a place of their own.
+
     >>> AttentionConfig(2, 128).threads
     384
     """
@@ -67,6 +69,7 @@ class AttentionConfig:
     keys: int
     stages: int = 2
     turns: bool = True
+    over: bool = False
 
     @property
     def rows(self) -> int:
@@ -122,6 +125,7 @@ class _Writer:
         self.kk, self.load_k, self.k_tile = self._operand("k", self.n, kv_heads, c.keys, c.stages)
         self.v, self.load_v, self.v_tile = self._operand("v", self.n, kv_heads, c.keys, c.stages)
         self.o, self.save, self.o_tile = self._operand("o", self.m, self.heads, ROWS, c.consumers, saved=True)
+        self.o_tile = self.o_tile or self.q_tile
         self.lse = k.tensor("lse", "f32", (self.m, self.all_heads), (1, self.m), writable=True)
         element = p.element.name.upper()
         self.scores = make_tiled_mma(f"SM90_64x{c.keys}x16_F32{element}{element}_SS")
@@ -137,6 +141,8 @@ class _Writer:
         steps = [k.param(f"{name}_{x}", MOST_STRIDE, multiple, multiple) for x in ("row", "head", "batch")]
         source = k.tensor(name, p.element, (length, p.d, heads, self.batch), (steps[0], 1, *steps[1:]), writable=saved)
         tma = k.tensor_map(f"{'save' if saved else 'load'}_{name}", source, (rows, LINE, 1, 1), mode="128B")
+        if saved and self.c.over:
+            return source, tma, None
         layout = tile_to_shape(atom_layout("Layout_K_SW128_Atom", p.element), (rows, p.d))
         return source, tma, k.shared(f"{name}_tile", p.element, layout, stages=stages)
 
@@ -272,7 +278,8 @@ class _Writer:
                 with k.For(f"{name}_tile", count) as j:
                     self._step(tile, row, k.let(k.fresh("step"), before + j), masked=masked)
                 before = before + count
-            self._release(self.empty_q[group])
+            if not c.over:
+                self._release(self.empty_q[group])
             stage, parity = self._at(tile, tile.count - 1)
             k.wait(self.full_v[stage], parity)
             k.do(instr.WGMMA_FENCE)
@@ -411,9 +418,10 @@ class _Writer:
         for h in range(2):
             part = row_of(self.out, h)
             k.map(part * self.old[h], into=part)
-        with k.If(thread.eq(0)):
-            k.bulk_wait(0, read=True)
-        self._sync(group)
+        if not self.c.over:
+            with k.If(thread.eq(0)):
+                k.bulk_wait(0, read=True)
+            self._sync(group)
         matrices = k.get_slice(make_tiled_copy_C("SM90_U32x4_STSM_N", self.product, p.element), thread)
         mine = self.o_tile[None, None, group]
         k.store(matrices.retile(k.map(self.out.to(p.element))), matrices.partition_D(mine))
@@ -426,6 +434,9 @@ class _Writer:
                 with k.If(row < self.m):
                     k.tma_store(self.save, local_tile(mine, (ROWS, LINE), (0, i)), box)
             k.bulk_commit()
+            if self.c.over:
+                k.bulk_wait(0, read=True)
+                k.arrive(self.empty_q[group])
 
     def _sync(self, group: Expr) -> None:
         """The threads of a consumer meet."""
