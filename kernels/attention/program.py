@@ -270,6 +270,7 @@ class _Writer:
                 k.map(-math.inf, into=self.top[h])
                 k.map(0.0, into=self.total[h])
             self._softmax(tile, row, tile.last, masked=True)
+            k.wait(self.full_v[stage], parity)
             self._weigh()
             before: Expr = Const(1)
             for name, count, masked in (("right", tile.right, True), ("inner", tile.clean, False), ("left", tile.left, True)):
@@ -280,8 +281,7 @@ class _Writer:
                 before = before + count
             if not c.over:
                 self._release(self.empty_q[group])
-            stage, parity = self._at(tile, tile.count - 1)
-            k.wait(self.full_v[stage], parity)
+            stage, _ = self._at(tile, tile.count - 1)
             k.do(instr.WGMMA_FENCE)
             self._start_product(stage, minus(tile.count, 1))
             self._finish_sums(tile, row)
@@ -297,19 +297,20 @@ class _Writer:
         """Scores of tile j beside the product of the one before, and softmax under it."""
         k, c = self.k, self.c
         group = k.thread // 128
-        (stage, parity), (older, older_parity) = self._at(tile, j), self._at(tile, minus(j, 1))
+        (stage, parity), (older, _) = self._at(tile, j), self._at(tile, minus(j, 1))
         k.wait(self.full_k[stage], parity)
         if c.turns:
             self._turn(group)
         k.do(instr.WGMMA_FENCE)
         self._start_scores(stage)
-        k.wait(self.full_v[older], older_parity)
         self._start_product(older, minus(j, 1))
         if c.turns:
             self._turn(group, arrive=True)
         k.warpgroup_wait(1, self.s)
         self._release(self.empty_k[stage])
         self._softmax(tile, row, minus(tile.last, j), masked=masked)
+        # a wait, since its branches keep ptxas from waiting for the product before it computes the weights
+        k.wait(self.full_v[stage], parity)
         k.warpgroup_wait(0, self.out, self.weights)
         self._release(self.empty_v[older])
         for h in range(2):
