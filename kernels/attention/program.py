@@ -245,7 +245,8 @@ class _Writer:
 
     def _consume(self) -> None:
         k, c, p = self.k, self.c, self.p
-        group, thread = k.thread // 128, k.thread % 128
+        self.mine = group = k.let("warpgroup", k.thread // 128)
+        thread = k.thread % 128
         one, two = k.get_slice(self.scores, thread), k.get_slice(self.product, thread)
         self.s = one.fragment_C("s", (ROWS, c.keys))
         self.out = two.fragment_C("out", (ROWS, p.d))
@@ -295,8 +296,7 @@ class _Writer:
 
     def _step(self, tile: _Tile, row: Expr, j: Expr, *, masked: bool) -> None:
         """Scores of tile j beside the product of the one before, and softmax under it."""
-        k, c = self.k, self.c
-        group = k.thread // 128
+        k, c, group = self.k, self.c, self.mine
         (stage, parity), (older, _) = self._at(tile, j), self._at(tile, minus(j, 1))
         k.wait(self.full_k[stage], parity)
         if c.turns:
