@@ -17,7 +17,7 @@ NaN in the tiles that hold them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -29,6 +29,11 @@ from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, sh
 Align: TypeAlias = Literal["bottom-right", "top-left"]
 Score: TypeAlias = Callable[[Any, Any, Any, Any, Any], Any]
 """The score of (scaled product, batch, head, query, key)."""
+
+Steps: TypeAlias = tuple[int, int, int]
+"""The strides of an array along batch, head and row, in elements."""
+
+ARRAYS = "q", "k", "v", "o"
 
 HEAD_DIMS = (64, 128, 256)
 MOST_LENGTH = 1 << 20
@@ -55,11 +60,25 @@ class AttentionProblem:
     align: Align = "bottom-right"
     scale: float = 0.0
     score: Score | None = None
+    sums: bool = True
+    strides: tuple[Steps, ...] = ()
 
     @property
     def kv_heads(self) -> int:
         """Heads of k and v."""
         return self.heads // self.group
+
+    def shape(self, name: str) -> tuple[int, int, int, int]:
+        """The shape of q, k, v or o."""
+        of_q = name in "qo"
+        return self.batch, self.heads if of_q else self.kv_heads, self.m if of_q else self.n, self.d
+
+    def steps(self, name: str) -> Steps:
+        """The strides of q, k, v or o."""
+        if self.strides:
+            return self.strides[ARRAYS.index(name)]
+        _, heads, rows, d = self.shape(name)
+        return heads * rows * d, rows * d, d
 
     @property
     def shift(self) -> int:
@@ -104,11 +123,13 @@ def attention_problem(
     batch: int, heads: int, m: int, n: int | None = None, d: int = 128, dtype: Any = "bf16", *,
     group: int = 1, causal: bool = False, window: tuple[int | None, int | None] = (None, None),
     align: Align = "bottom-right", scale: float | None = None, score: Score | None = None,
+    sums: bool = True, strides: Sequence[Steps] = (),
 ) -> AttentionProblem:  # fmt: skip
     """Return the problem of `m` queries and `n` keys, as many by default, in heads of `d` elements.
 
     `group` heads of q share one of k and v; `window` are the keys to the left and right of its own place that
-    a query sees; `scale` is 1 / sqrt(d) by default.  Raises ShapeError, ArgumentTypeError or
+    a query sees; `scale` is 1 / sqrt(d) by default; `sums` says whether the logarithms of sums are wanted;
+    `strides` are those of q, k, v and o, of dense arrays by default.  Raises ShapeError, ArgumentTypeError or
     UnsupportedError for what there is no kernel of.
 
     >>> print(attention_problem(1, 2, 100, 300, 64, "f16", window=(128, 0)))
@@ -134,7 +155,9 @@ def attention_problem(
         raise ArgumentTypeError(f"attention with scale = {scale}: a finite number is needed")
     if align not in ("bottom-right", "top-left"):
         raise ArgumentTypeError(f"align = {shown(align)}: 'bottom-right' or 'top-left' is needed")
-    return AttentionProblem(batch, heads, m, n, d, element, group, sides[0], sides[1], align, factor, score)
+    return AttentionProblem(
+        batch, heads, m, n, d, element, group, sides[0], sides[1], align, factor, score, sums, tuple(strides)
+    )
 
 
 def _element(name: Any) -> DType:

@@ -41,7 +41,7 @@ from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, Operand, Select, Var, minus
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile
 from layoutalg.codegen.program import Kernel, Mbarrier
-from layoutalg.codegen.terms import exp2, fma, log2, maximum, where
+from layoutalg.codegen.terms import exp2, fma, log2, maximum, rcp, where
 from layoutalg.kernels.attention.problem import MOST_LENGTH, AttentionProblem
 from layoutalg.compose import composition
 from layoutalg.layout import Layout, modes
@@ -126,7 +126,8 @@ class _Writer:
         self.v, self.load_v, self.v_tile = self._operand("v", self.n, kv_heads, c.keys, c.stages)
         self.o, self.save, self.o_tile = self._operand("o", self.m, self.heads, ROWS, c.consumers, saved=True)
         self.o_tile = self.o_tile or self.q_tile
-        self.lse = k.tensor("lse", "f32", (self.m, self.all_heads), (1, self.m), writable=True)
+        if p.sums:
+            self.lse = k.tensor("lse", "f32", (self.m, self.all_heads), (1, self.m), writable=True)
         element = p.element.name.upper()
         self.scores = make_tiled_mma(f"SM90_64x{c.keys}x16_F32{element}{element}_SS")
         self.product = make_tiled_mma(f"SM90_64x{p.d}x16_F32{element}{element}_RS")
@@ -405,10 +406,12 @@ class _Writer:
             total = self.total[h]
             for lanes in (1, 2):
                 k.do(instr.butterfly("sum", 1), lanes, total)
-            scale = self.scale if self.p.plain else 1.0
-            k.map(where(total.eq(0.0), -math.inf, (log2(total) + self.top[h] * scale) * LN_2), into=self.zero[h])
-            k.map(where(total.eq(0.0), 0.0, 1 / total), into=self.old[h])
-            at = row + 8 * h
+            k.map(where(total.eq(0.0), 0.0, rcp(total)), into=self.old[h])
+            if not self.p.sums:
+                continue
+            scale, at = self.scale if self.p.plain else 1.0, row + 8 * h
+            sums = where(total.eq(0.0), -math.inf, (log2(total) + self.top[h] * scale) * LN_2)
+            k.map(sums, into=self.zero[h])
             with k.If((k.thread % 4).eq(0) & (at < self.m)):
                 k.do(instr.STG[4], self.lse.at(at, tile.of), self.zero.at(h))
 
