@@ -43,10 +43,9 @@ def launches(p: AttentionProblem, c: AttentionConfig, arch: str | Arch = DEFAULT
     >>> one.buffers, dict(one.scalars)["blocks"]
     ((('q', 'k', 'v', 'dst', 'lse'),), 6)
     """
-    ahead, behind = (0 if side is None else 0 for side in (p.right, p.left))
     usual = replace(
         p, batch=1, heads=1, m=1, n=1, group=1, strides=(), scale=1.0 if p.plain else 0.0, align="top-left",
-        right=None if p.right is None else ahead, left=None if p.left is None else behind,
+        right=p.right and 0, left=p.left and 0,
     )  # fmt: skip
     return launch_sequence([_kernel(usual, c)], {"o": "dst"}, scalars=_scalars(p, c, arch), arch=arch)
 
@@ -76,7 +75,9 @@ def memory(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> Traffic
     return Traffic(size * (p.heads * p.m + 2 * p.kv_heads * p.n), size * p.heads * p.m + sums)
 
 
-def _problem(shape: tuple[int, ...], causal: bool = False, dtype: Any = "bf16", **rest: Any) -> AttentionProblem:
+def _problem(
+    shape: tuple[int, ...], causal: bool = False, dtype: Any = "bf16", **rest: Any
+) -> AttentionProblem:
     batch, heads, m, d = shape
     return attention_problem(batch, heads, m, d=d, dtype=dtype, causal=causal, **rest)
 

@@ -7,8 +7,10 @@ query i is key i + shift: with the shift n - m the last query stands at the last
 cuDNN and FlashAttention), with 0 the first at the first ("top-left", as in PyTorch's `is_causal`).  Causal is
 right = 0.  A query that sees no key gives zeros, and -inf as its sum.
 
-A score is a function of (score, batch, head, query, key) in the operations of the kernel language, after the
-scale: `lambda s, b, h, i, j: s + slope * ...`.  What a window leaves out is -inf behind it.
+A score is a function of (score, batch, head, query, key), an f32 behind the scale and four s32, to a formula
+of the kernel language; what a window leaves out is -inf behind it:
+
+    lambda s, b, h, i, j: s - (i - j).to("f32") * exp2(h.to("f32") * -0.5)      ALiBi of 16 heads
 
 Elements of v at keys that a query does not see have to be finite: their weight is 0, and 0 times infinity is
 NaN in the tiles that hold them.
@@ -23,6 +25,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy
 
+from layoutalg.codegen import instr
+from layoutalg.codegen.terms import Arithmetic, Value
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 
@@ -136,7 +140,13 @@ def attention_problem(
     f16 1x2x100x300x64 window 128 0
     """
     n = m if n is None else n
-    for name, x, least in (("batch", batch, 0), ("heads", heads, 1), ("m", m, 0), ("n", n, 0), ("group", group, 1)):
+    for name, x, least in (
+        ("batch", batch, 0),
+        ("heads", heads, 1),
+        ("m", m, 0),
+        ("n", n, 0),
+        ("group", group, 1),
+    ):
         if isinstance(x, bool) or not isinstance(x, int):
             raise ArgumentTypeError(f"attention with {name} = {shown(x)}: an integer is needed")
         if not least <= x <= MOST_LENGTH:
@@ -144,7 +154,9 @@ def attention_problem(
     element = _element(dtype)
     if d not in HEAD_DIMS:
         known = ", ".join(map(str, HEAD_DIMS))
-        raise UnsupportedError(f"attention in heads of {shown(d)} elements: {known} are there; pad with zeros")
+        raise UnsupportedError(
+            f"attention in heads of {shown(d)} elements: {known} are there; pad with zeros"
+        )
     if heads % group:
         raise ShapeError(f"{heads} heads in groups of {group}: a divisor of the heads is needed")
     sides = [None if x is None or x < 0 else x for x in window]
@@ -167,6 +179,27 @@ def _element(name: Any) -> DType:
     return element
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Numbers(Arithmetic):
+    """Numbers in a formula, of which the definition is computed."""
+
+    array: Any
+
+
+def _numbers(x: Any) -> Any:
+    """The numbers of a formula, in float64 and int64."""
+    match x:
+        case _Numbers(array):
+            return array
+        case Value(op, args):
+            parts = list(map(_numbers, args))
+            if op.startswith("to "):
+                return numpy.asarray(parts[0], numpy.int64 if op.endswith("32") and op != "to f32" else float)
+            known = instr.OPERATIONS[op]
+            return (known.exact or known.effect)(*map(numpy.asarray, parts))
+    return x
+
+
 def reference(p: AttentionProblem, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
     """Return o and lse by the definition, in float64, of arrays of numbers.
 
@@ -186,9 +219,9 @@ def reference(p: AttentionProblem, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
     with numpy.errstate(all="ignore"):
         s = wide[0] @ k.swapaxes(2, 3) * p.scale
         if p.score is not None:
-            from layoutalg.kernels.attention.scores import scored
-
-            s = scored(p.score, s)
+            shape = (p.batch, 1, 1, 1), (p.heads, 1, 1), (p.m, 1), (p.n,)
+            places = [_Numbers(numpy.arange(x[0]).reshape(x)) for x in shape]
+            s = _numbers(p.score(_Numbers(s), *places))
         s = numpy.where(seen, s, -numpy.inf)
         top = s.max(axis=-1, keepdims=True, initial=-numpy.inf)
         e = numpy.exp(s - numpy.where(top == -numpy.inf, 0, top))

@@ -1,20 +1,20 @@
 """attention_sm90: the forward pass with wgmma, whose operands TMA brings.
 
-A block computes 64 rows of queries for each of its consumers, warpgroups, tile after tile; its last warpgroup
-is the producer, one thread of which fills rings of K and V:
+A block computes 64 rows of queries for each of its consumers, warpgroups, tile after tile; its last
+warpgroup is the producer, one thread of which fills rings of K and V:
 
     producer    for each tile:   Q;  K[last];  K[last - 1], V[last];  ...;  V[first]
     consumer    S = Q K[last]^T;  P = exp2(S - max)
                 for each tile of keys before:   S = Q K[j]^T  and  O += P V[j + 1]  together
-                                                P = exp2(S - max) while the second runs;  O *= what the max moved
+                                                P = exp2(S - max) under the second;  O *= what max moved
                 O += P V[first];  O / sum leaves by TMA
 
 Two products are in flight at a time, so that softmax runs under a product of its own warpgroup; named
 barriers make the consumers start theirs in turn, so that it runs under those of the others too.
 
 The accumulators of S are the operand A of the second product: D of a wgmma and A of one from registers have
-the same elements in a thread, 64 x 16 after 64 x 16, so that P is S converted in place (`as_operand` finds the
-order by the algebra).  K is read as it lies, [key][d]; V too, as an operand B that lies along its rows.
+the same elements in a thread, 64 x 16 after 64 x 16, so that P is S converted where it is (`as_operand` finds
+the order by the algebra).  K is read as it lies, [key][d]; V too, as an operand B that lies along its rows.
 
 Keys are walked from the last that a tile of queries sees to the first, so that tiles that need a mask come
 first, and of a window last; the others have no comparison.  A tile that sees no key walks one, all masked.
@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,12 +38,12 @@ from layoutalg.algebra import left_inverse, tile_to_shape
 from layoutalg.arch import atom_layout
 from layoutalg.atoms import TiledMMA, make_tiled_copy_C, make_tiled_mma
 from layoutalg.codegen import instr
-from layoutalg.codegen.expr import Const, Expr, Operand, Select, Var, minus
+from layoutalg.codegen.expr import Const, Expr, Operand, Select, minus
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile
 from layoutalg.codegen.program import Kernel, Mbarrier
-from layoutalg.codegen.terms import exp2, fma, log2, maximum, rcp, where
-from layoutalg.kernels.attention.problem import MOST_LENGTH, AttentionProblem
+from layoutalg.codegen.terms import Value, exp2, fma, log2, maximum, rcp, where
 from layoutalg.compose import composition
+from layoutalg.kernels.attention.problem import MOST_LENGTH, AttentionProblem
 from layoutalg.layout import Layout, modes
 
 ROWS, LINE = 64, 64
@@ -59,7 +59,7 @@ REGISTERS = {2: (24, 240), 3: (32, 160)}
 class AttentionConfig:
     """The way a block computes: warpgroups of 64 queries, tiles of keys, stages of the rings of K and V.
 
-    Consumers start their products in `turns`; results leave from where Q was (`over`), or a place of their own.
+    Consumers start their products in `turns`; results leave from where Q was (`over`), or from elsewhere.
 
     >>> AttentionConfig(2, 128).threads
     384
@@ -117,7 +117,10 @@ class _Writer:
         self.blocks = k.param("blocks", MOST_BLOCKS)
         self.block = k.block(0, self.blocks)
         # of query i the keys j with j + drop < i + reach, and i + skip <= j + back
-        limits = [("reach", "drop") if p.right is not None else (), ("skip", "back") if p.left is not None else ()]
+        limits = [
+            ("reach", "drop") if p.right is not None else (),
+            ("skip", "back") if p.left is not None else (),
+        ]
         self.limit = {x: k.param(x, 2 * MOST_LENGTH, 0) for pair in limits for x in pair}
         self.scale = k.scalar("scale", "f32")
         kv_heads = self.heads // self.group
@@ -131,16 +134,29 @@ class _Writer:
         element = p.element.name.upper()
         self.scores = make_tiled_mma(f"SM90_64x{c.keys}x16_F32{element}{element}_SS")
         self.product = make_tiled_mma(f"SM90_64x{p.d}x16_F32{element}{element}_RS")
-        self.full_q, self.empty_q = k.mbarrier("full_q", 1, c.consumers), k.mbarrier("empty_q", 1, c.consumers)
-        self.full_k, self.empty_k = k.mbarrier("full_k", 1, c.stages), k.mbarrier("empty_k", c.consumers, c.stages)
-        self.full_v, self.empty_v = k.mbarrier("full_v", 1, c.stages), k.mbarrier("empty_v", c.consumers, c.stages)
+        self.full_q, self.empty_q = (
+            k.mbarrier("full_q", 1, c.consumers),
+            k.mbarrier("empty_q", 1, c.consumers),
+        )
+        self.full_k, self.empty_k = (
+            k.mbarrier("full_k", 1, c.stages),
+            k.mbarrier("empty_k", c.consumers, c.stages),
+        )
+        self.full_v, self.empty_v = (
+            k.mbarrier("full_v", 1, c.stages),
+            k.mbarrier("empty_v", c.consumers, c.stages),
+        )
 
-    def _operand(self, name: str, length: Expr, heads: Expr, rows: int, stages: int, *, saved: bool = False) -> Any:
+    def _operand(
+        self, name: str, length: Expr, heads: Expr, rows: int, stages: int, *, saved: bool = False
+    ) -> Any:
         """A tensor (length, d, head, batch), its map in boxes of a line of `rows`, and its tiles."""
         k, p = self.k, self.p
         multiple = 16 // p.element.nbytes
         steps = [k.param(f"{name}_{x}", MOST_STRIDE, multiple, multiple) for x in ("row", "head", "batch")]
-        source = k.tensor(name, p.element, (length, p.d, heads, self.batch), (steps[0], 1, *steps[1:]), writable=saved)
+        source = k.tensor(
+            name, p.element, (length, p.d, heads, self.batch), (steps[0], 1, *steps[1:]), writable=saved
+        )
         tma = k.tensor_map(f"{'save' if saved else 'load'}_{name}", source, (rows, LINE, 1, 1), mode="128B")
         if saved and self.c.over:
             return source, tma, None
@@ -194,7 +210,9 @@ class _Writer:
             clean = minus(ahead, self.limit["drop"]) // keys
         if self.p.left is not None:
             first = minus(row + self.limit["skip"], self.limit["back"]) // keys
-            clean_first = (minus(row + (self.c.rows - 1) + self.limit["skip"], self.limit["back"]) + (keys - 1)) // keys
+            clean_first = (
+                minus(row + (self.c.rows - 1) + self.limit["skip"], self.limit["back"]) + (keys - 1)
+            ) // keys
         first = k.let("first", first) if self.p.left is not None else first
         count = k.let("count", minus((end + (keys - 1)) // keys, first + 1) + 1)
         last = k.let("last", first + (count - 1))
@@ -218,7 +236,9 @@ class _Writer:
         with self._tiles() as tile:
             kv_head = k.let("kv_head", tile.head // self.group)
 
-            def load(which: Any, ring: Tensor, source: Tensor, full: Mbarrier, empty: Mbarrier, nth: Expr) -> None:
+            def load(
+                which: Any, ring: Tensor, source: Tensor, full: Mbarrier, empty: Mbarrier, nth: Expr
+            ) -> None:
                 stage, parity = self._at(tile, nth)
                 k.wait(empty[stage], 1 - parity)
                 at = (minus(tile.last, nth) * c.keys, kv_head, tile.batch)
@@ -234,7 +254,9 @@ class _Writer:
                     load(self.load_v, self.v_tile, self.v, self.full_v, self.empty_v, minus(j, 1))
             load(self.load_v, self.v_tile, self.v, self.full_v, self.empty_v, tile.count - 1)
 
-    def _load(self, which: Any, source: Tensor, tile: Tensor, full: Any, row: Expr, head: Expr, batch: Expr) -> None:
+    def _load(
+        self, which: Any, source: Tensor, tile: Tensor, full: Any, row: Expr, head: Expr, batch: Expr
+    ) -> None:
         """Start the copies of a tile, line by line."""
         k, rows = self.k, which.box[1]
         k.expect(full, rows * self.p.d * self.p.element.nbytes)
@@ -275,7 +297,11 @@ class _Writer:
             k.wait(self.full_v[stage], parity)
             self._weigh()
             before: Expr = Const(1)
-            for name, count, masked in (("right", tile.right, True), ("inner", tile.clean, False), ("left", tile.left, True)):
+            for name, count, masked in (
+                ("right", tile.right, True),
+                ("inner", tile.clean, False),
+                ("left", tile.left, True),
+            ):
                 if count == Const(0):
                     continue
                 with k.For(f"{name}_tile", count) as j:
@@ -346,17 +372,23 @@ class _Writer:
         self.k.do(instr.WGMMA_COMMIT)
 
     def _softmax(self, tile: _Tile, row: Expr, number: Expr, *, masked: bool) -> None:
-        """S = exp2(S - the largest of the row so far), of tile `number` of the keys; the sums of the rows, and
+        """S = exp2(S - the largest of the row so far), of tile `number` of the keys; the sums of rows, and
         `old`, by which what was summed before is multiplied."""
         k, p = self.k, self.p
         first = k.let(k.fresh("first_key"), number * self.c.keys + k.thread % 4 * 2)
         for h in range(2):
-            part, top, old, zero, total = row_of(self.s, h), self.top[h], self.old[h], self.zero[h], self.total[h]
+            part, top, old, zero, total = (
+                row_of(self.s, h),
+                self.top[h],
+                self.old[h],
+                self.zero[h],
+                self.total[h],
+            )
             if not p.plain:
                 self._score(part, tile, row + 8 * h, first)
             if masked:
                 self._mask(part, row + 8 * h, first)
-            k.map(top * 1.0, into=old)
+            k.map(top, into=old)
             pairs = part.size // 2
             with k.Unroll(k.fresh("e"), pairs) as e:
                 k.map(maximum(top, maximum(part[2 * e], part[2 * e + 1])), into=top)
@@ -390,8 +422,8 @@ class _Writer:
         k = self.k
         score = self.p.score or (lambda s, *_: s)
         with k.Unroll(k.fresh("e"), part.size) as e:
-            key = first + (e // 2 * 8 + e % 2)
-            value = score(part[e] * self.scale, tile.batch, tile.head, row, key)
+            places = tile.batch, tile.head, row, first + (e // 2 * 8 + e % 2)
+            value = score(part[e] * self.scale, *(Value("to s32", (x,)) for x in places))
             k.map(value * LOG2_E, into=part[e])
 
     def _weigh(self) -> None:
@@ -434,7 +466,9 @@ class _Writer:
         row = k.let("first_row", tile.row + group * ROWS)
         with k.If(thread.eq(0)):
             for i in range(p.d // LINE):
-                box = local_tile(self.o, (ROWS, LINE, 1, 1), (0, i, 0, 0)).moved(row, 0, tile.head, tile.batch)
+                box = local_tile(self.o, (ROWS, LINE, 1, 1), (0, i, 0, 0)).moved(
+                    row, 0, tile.head, tile.batch
+                )
                 with k.If(row < self.m):
                     k.tma_store(self.save, local_tile(mine, (ROWS, LINE), (0, i)), box)
             k.bulk_commit()

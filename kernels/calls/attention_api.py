@@ -20,7 +20,7 @@ from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
 from layoutalg.kernels.attention import ARRAYS, Align, Score, attention_problem, reference
 from layoutalg.kernels.calls.arrays import View, check_fellows, fill, flag, new_array, view
 from layoutalg.kernels.calls.operation import Call, Operation, words_in
-from layoutalg.kernels.calls.reduce_api import check_element, is_dense
+from layoutalg.kernels.calls.reduce_api import check_element
 from layoutalg.kernels.elements import ELEMENT, values_of, words_of
 
 KINDS = "bfloat16", "float16"
@@ -75,14 +75,16 @@ def _attended(
             raise ShapeError(f"{name} has shape {shapes[name]}: (batch, heads, length, d) is needed")
     (batch, heads, m, d), (_, kv_heads, n, _) = shapes["q"], shapes["k"]
     if shapes["k"] != shapes["v"] or shapes["k"] != (batch, kv_heads, n, d) or heads % max(kv_heads, 1):
-        raise ShapeError(f"attention of q {shapes['q']}, k {shapes['k']} and v {shapes['v']}: k and v of one "
-                         "shape are needed, of q's batch and d and of a number of heads that divides q's")  # fmt: skip
+        raise ShapeError(
+            f"attention of q {shapes['q']}, k {shapes['k']} and v {shapes['v']}: k and v of one shape are "
+            "needed, of q's batch and d and of a number of heads that divides q's"
+        )
     target = call.result(shapes["q"], (call.first.form.kind,))
     if not isinstance(window, tuple) or len(window) != 2:
         raise ArgumentTypeError(f"window = {window}: (left, right) is needed")
     made = partial(
-        attention_problem, batch, heads, m, n, d, ELEMENT[call.first.form.kind], group=heads // max(kv_heads, 1),
-        causal=causal, window=window, align=align, scale=scale, score=score, sums="lse" in views,
+        attention_problem, batch, heads, m, n, d, ELEMENT[call.first.form.kind],
+        group=heads // max(kv_heads, 1), causal=causal, window=window, align=align, scale=scale, score=score, sums="lse" in views,
     )  # fmt: skip
     if not (batch and m and n):
         made()
@@ -113,8 +115,8 @@ def _steps(name: str, views: Mapping[str, View], starts: Mapping[str, int]) -> t
     steps = tuple(u if n == 1 else d for n, d, u in zip(form.shape, outer, usual, strict=False))
     if starts[name] or dense[-1] != 1 or any(d <= 0 or d % 8 for d in steps):
         raise AlignmentError(
-            f"{name} starts at byte {starts[name]} of 16 with strides {form.strides} in bytes: TMA reads rows that "
-            "are contiguous and start at multiples of 16 bytes; copy it first",
+            f"{name} starts at byte {starts[name]} of 16 with strides {form.strides} in bytes: TMA reads rows "
+            "that are contiguous and start at multiples of 16 bytes; copy it first",
             offset=starts[name], required_bytes=16,
         )  # fmt: skip
     return steps[0], steps[1], steps[2]

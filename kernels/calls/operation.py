@@ -221,7 +221,11 @@ class Call:
         """
         views = [self.views.get(name) for name in self.op.arrays]
         target, last = self.views["out"], len(views)
-        written = [(self.op.arrays.index(name) + 1, self.views[name]) for name in self.op.updated if name in self.views]
+        written = [
+            (self.op.arrays.index(name) + 1, self.views[name])
+            for name in self.op.updated
+            if name in self.views
+        ]
         written += [(last, target)] if self._arrays[-1] is not None else []
         pairs = [
             (n, at, v.form.low - w.form.end, v.form.end - w.form.low)

@@ -111,7 +111,9 @@ def _check(p: AttentionProblem, arrays: Mapping[str, Any], ours: Launch) -> str:
     given = {x: to_host(arrays[x][: prod(one.shape(x))]).view("u2") for x in "qkv"}
     wanted = _expected(replace(one, sums=False), None, given)
     found = elements.values_of(to_host(arrays["dst"][: wanted.values.size]).view("u2"), p.element.name)
-    return not_defined(~elements.agrees(found.reshape(wanted.values.shape), wanted.values, wanted.allowed, p.element.name))
+    return not_defined(
+        ~elements.agrees(found.reshape(wanted.values.shape), wanted.values, wanted.allowed, p.element.name)
+    )
 
 
 def _cases(
@@ -132,9 +134,7 @@ def checks(family: Family) -> Checks:
 
 def bench(family: Family) -> Bench:
     """The benchmark of the family."""
-    contenders = {
-        name: lambda p, arrays, name=name: _by(name, p, arrays) for name in ("cudnn", "flash")
-    }
+    contenders = {name: lambda p, arrays, name=name: _by(name, p, arrays) for name in ("cudnn", "flash")}
     pace = Pace(9, sample_ms=3.0, sets=1)
     return Bench(
         _arrays, contenders, _check, _cases, unit="TFLOP/s", work=lambda p: p.flops, pace=lambda p: pace

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from layoutalg.codegen.program import Kernel, LaunchSequence, printed
 from layoutalg.codegen.sim import simulate_sequence
