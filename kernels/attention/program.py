@@ -97,7 +97,7 @@ def as_operand(sums: TiledMMA, product: TiledMMA, shape: tuple[int, int]) -> Lay
 
     >>> s, o = (make_tiled_mma(f"SM90_64x64x16_F32BF16BF16_{x}") for x in ("SS", "RS"))
     >>> print(as_operand(s, o, (64, 64)))
-    ((2,2,2),1,4):((1,2,4),0,8)
+    ((2,2,2),(1,4)):((1,2,4),(0,8))
     """
     held, needed = (modes(x.tidfrg(side, Layout(shape)))[1] for x, side in ((sums, "C"), (product, "A")))
     return composition(left_inverse(held), needed)

@@ -84,7 +84,8 @@ def _attended(
         raise ArgumentTypeError(f"window = {window}: (left, right) is needed")
     made = partial(
         attention_problem, batch, heads, m, n, d, ELEMENT[call.first.form.kind],
-        group=heads // max(kv_heads, 1), causal=causal, window=window, align=align, scale=scale, score=score, sums="lse" in views,
+        group=heads // max(kv_heads, 1), causal=causal, window=window, align=align, scale=scale, score=score,
+        sums="lse" in views,
     )  # fmt: skip
     if not (batch and m and n):
         made()
@@ -115,8 +116,8 @@ def _steps(name: str, views: Mapping[str, View], starts: Mapping[str, int]) -> t
     steps = tuple(u if n == 1 else d for n, d, u in zip(form.shape, outer, usual, strict=False))
     if starts[name] or dense[-1] != 1 or any(d <= 0 or d % 8 for d in steps):
         raise AlignmentError(
-            f"{name} starts at byte {starts[name]} of 16 with strides {form.strides} in bytes: TMA reads rows "
-            "that are contiguous and start at multiples of 16 bytes; copy it first",
+            f"{name} starts at byte {starts[name]} of 16 with strides {form.strides} in bytes: TMA reads "
+            "rows that are contiguous and start at multiples of 16 bytes; copy it first",
             offset=starts[name], required_bytes=16,
         )  # fmt: skip
     return steps[0], steps[1], steps[2]
