@@ -122,6 +122,19 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
             return {name: _matrix(p.dtype, extent, *side) for name, side in matrices.items()}
         case "GemmProblem":
             return _product(p, extent)
+        case "AttentionProblem":
+            heads = {"q": extent("heads"), "k": extent("kv_heads")}
+            sides = {x: ("m", heads["q"]) if x in "qo" else ("n", heads["k"]) for x in "qkvo"}
+            both = {
+                "dst" if x == "o" else x: _matrix(
+                    p.element, extent, rows, "d", f"{x}_row",
+                    [(extent("batch"), extent(f"{x}_batch")), (many, extent(f"{x}_head"))],
+                )
+                for x, (rows, many) in sides.items()
+            }  # fmt: skip
+            rows, every = extent("m"), extent("all_heads")
+            sums = BufferView(dtype("f32"), (extent("batch"), heads["q"], rows), (heads["q"] * rows, rows, Const(1)))
+            return both | ({"lse": (rows * every, sums)} if p.sums else {})
         case "PermuteProblem":
             target = _strided(
                 p.result or p.dtype, p.shape, p.dst, p.dst_offset, p.target_elems, p.dst_swizzle

@@ -56,7 +56,7 @@ def _scalars(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> dict[
     tiles = -(-p.m // c.rows) * p.heads * p.batch
     blocks = max(1, min(tiles, board.sms if board else MOST_BLOCKS))
     scale = p.scale * LOG2_E if p.plain else p.scale
-    numbers = {x: getattr(p, x) for x in ("m", "n", "heads", "batch", "group")}
+    numbers = {x: getattr(p, x) for x in ("m", "n", "heads", "batch", "group", "kv_heads")}
     numbers |= {"all_heads": p.heads * p.batch, "blocks": blocks}
     numbers["scale"] = int.from_bytes(struct.pack("<f", scale), "little")
     for name in ARRAYS:

@@ -113,7 +113,8 @@ class _Writer:
         self.heads, self.batch = k.param("heads", MOST_HEADS), k.param("batch", MOST_HEADS)
         self.all_heads = k.param("all_heads", MOST_HEADS)
         k.require(self.all_heads.eq(self.heads * self.batch))
-        self.group = k.param("group", MOST_HEADS)
+        self.group, kv_heads = k.param("group", MOST_HEADS), k.param("kv_heads", MOST_HEADS)
+        k.require(self.heads.eq(kv_heads * self.group))
         self.blocks = k.param("blocks", MOST_BLOCKS)
         self.block = k.block(0, self.blocks)
         # of query i the keys j with j + drop < i + reach, and i + skip <= j + back
@@ -123,7 +124,6 @@ class _Writer:
         ]
         self.limit = {x: k.param(x, 2 * MOST_LENGTH, 0) for pair in limits for x in pair}
         self.scale = k.scalar("scale", "f32")
-        kv_heads = self.heads // self.group
         self.q, self.load_q, self.q_tile = self._operand("q", self.m, self.heads, ROWS, c.consumers)
         self.kk, self.load_k, self.k_tile = self._operand("k", self.n, kv_heads, c.keys, c.stages)
         self.v, self.load_v, self.v_tile = self._operand("v", self.n, kv_heads, c.keys, c.stages)

@@ -28,8 +28,8 @@ FamilyArgument: TypeAlias = Annotated[
 KernelDtypeOption: TypeAlias = Annotated[
     str | None,
     option(
-        "Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90, gemv and attention, else "
-        "f32.",
+        "Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90, gemv and attention, "
+        "else f32.",
         complete=dtypes,
     ),
 ]
