@@ -23,6 +23,10 @@ CONFIGS: Mapping[int, tuple[AttentionConfig, ...]] = {
 """The configurations by the elements of a head, best first."""
 
 
+LEAST_L2_BYTES = 50 << 20
+"""The least L2 of sm_90, by NVIDIA's H100 data sheet."""
+
+
 def candidates(p: AttentionProblem, arch: str | Arch) -> Iterator[Candidate]:
     """The configurations, best first.  Raises UnsupportedError for other architectures than sm_90."""
     if find_arch(arch).name != "sm_90":
@@ -57,7 +61,9 @@ def _scalars(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> dict[
     blocks = max(1, min(tiles, board.sms if board else MOST_BLOCKS))
     scale = p.scale * LOG2_E if p.plain else p.scale
     numbers = {x: getattr(p, x) for x in ("m", "n", "heads", "batch", "group", "kv_heads")}
-    numbers |= {"all_heads": p.heads * p.batch, "blocks": blocks}
+    l2_bytes = (board and board.l2_bytes) or LEAST_L2_BYTES
+    near = 1 if p.right is None else max(1, l2_bytes // 2 * p.group // (2 * p.n * p.d * p.element.nbytes))
+    numbers |= {"all_heads": p.heads * p.batch, "near": min(near, p.heads * p.batch), "blocks": blocks}
     numbers["scale"] = int.from_bytes(struct.pack("<f", scale), "little")
     for name in ARRAYS:
         numbers |= dict(zip((f"{name}_batch", f"{name}_head", f"{name}_row"), p.steps(name), strict=True))

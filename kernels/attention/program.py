@@ -19,8 +19,8 @@ the order by the algebra).  K is read as it lies, [key][d]; V too, as an operand
 Keys are walked from the last that a tile of queries sees to the first, so that tiles that need a mask come
 first, and of a window last; the others have no comparison.  A tile that sees no key walks one, all masked.
 
-Tiles are walked from the last rows to the first, of all heads, there and back: where later rows see more keys
-every block gets about as much.
+Tiles are walked from the last rows to the first, of `near` heads together, there and back: where later rows
+see more keys every block gets about as much, and blocks at work share keys and values that the L2 holds.
 
 Sources: Shah et al., FlashAttention-3 (2024), sections 3.1 and 3.2; Milakov and Gimelshein, Online normalizer
 calculation for softmax (2018).
@@ -115,7 +115,7 @@ class _Writer:
         k.require(self.all_heads.eq(self.heads * self.batch))
         self.group, kv_heads = k.param("group", MOST_HEADS), k.param("kv_heads", MOST_HEADS)
         k.require(self.heads.eq(kv_heads * self.group))
-        self.blocks = k.param("blocks", MOST_BLOCKS)
+        self.near, self.blocks = k.param("near", MOST_HEADS), k.param("blocks", MOST_BLOCKS)
         self.block = k.block(0, self.blocks)
         # of query i the keys j with j + drop < i + reach, and i + skip <= j + back
         limits = [
@@ -191,8 +191,11 @@ class _Writer:
         k.map(Const(0), into=steps)
         with k.For("turn", rounds) as turn:
             number = k.let("number", turn * self.blocks + Select((turn % 2).eq(0), self.block, back))
-            row = k.let("row", minus(rows, number // self.all_heads + 1) * c.rows)
-            of = k.let("of_heads", number % self.all_heads)
+            first = k.let("first_near", number // (rows * self.near) * self.near)
+            near = k.let("near_heads", least(self.near, minus(self.all_heads, first + 1) + 1))
+            place = k.let("near_place", minus(number, first * rows))
+            row = k.let("row", minus(rows, place // near + 1) * c.rows)
+            of = k.let("of_heads", first + place % near)
             head, batch = k.let("head", of % self.heads), k.let("of_batch", of // self.heads)
             span = self._span(row)
             before = k.take("before", steps.at(0), (1 << 31) - 1)
@@ -444,7 +447,7 @@ class _Writer:
             scale, at = self.scale if self.p.plain else 1.0, row + 8 * h
             sums = where(total.eq(0.0), -math.inf, (log2(total) + self.top[h] * scale) * LN_2)
             k.map(sums, into=self.zero[h])
-            with k.If((k.thread % 4).eq(0) & (at < self.m)):
+            with k.If((k.thread % 4).eq(0) & (at < self.m) & (tile.of < self.all_heads)):
                 k.do(instr.STG[4], self.lse.at(at, tile.of), self.zero.at(h))
 
     def _leave(self, tile: _Tile, group: Expr) -> None:
