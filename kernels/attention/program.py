@@ -195,7 +195,7 @@ class _Writer:
             near = k.let("near_heads", least(self.near, minus(self.all_heads, first + 1) + 1))
             place = k.let("near_place", minus(number, first * rows))
             row = k.let("row", minus(rows, place // near + 1) * c.rows)
-            of = k.let("of_heads", first + place % near)
+            of = k.let("of_heads", (first + place % near) % self.all_heads)  # which is below it for proofs
             head, batch = k.let("head", of % self.heads), k.let("of_batch", of // self.heads)
             span = self._span(row)
             before = k.take("before", steps.at(0), (1 << 31) - 1)
@@ -447,7 +447,7 @@ class _Writer:
             scale, at = self.scale if self.p.plain else 1.0, row + 8 * h
             sums = where(total.eq(0.0), -math.inf, (log2(total) + self.top[h] * scale) * LN_2)
             k.map(sums, into=self.zero[h])
-            with k.If((k.thread % 4).eq(0) & (at < self.m) & (tile.of < self.all_heads)):
+            with k.If((k.thread % 4).eq(0) & (at < self.m)):
                 k.do(instr.STG[4], self.lse.at(at, tile.of), self.zero.at(h))
 
     def _leave(self, tile: _Tile, group: Expr) -> None:
