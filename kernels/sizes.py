@@ -133,7 +133,8 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
                 for x, (rows, many) in sides.items()
             }  # fmt: skip
             rows, every = extent("m"), extent("all_heads")
-            sums = BufferView(dtype("f32"), (extent("batch"), heads["q"], rows), (heads["q"] * rows, rows, Const(1)))
+            shape, steps = (extent("batch"), heads["q"], rows), (heads["q"] * rows, rows, Const(1))
+            sums = BufferView(dtype("f32"), shape, steps)
             return both | ({"lse": (rows * every, sums)} if p.sums else {})
         case "PermuteProblem":
             target = _strided(

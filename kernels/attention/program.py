@@ -3,7 +3,7 @@
 A block computes 64 rows of queries for each of its consumers, warpgroups, tile after tile; its last
 warpgroup is the producer, one thread of which fills rings of K and V:
 
-    producer    for each tile:   Q;  K[last];  K[last - 1], V[last];  ...;  V[first]
+    producer    for each tile:   K[last], Q;  K[last - 1], V[last];  ...;  V[first]
     consumer    S = Q K[last]^T;  P = exp2(S - max)
                 for each tile of keys before:   S = Q K[j]^T  and  O += P V[j + 1]  together
                                                 P = exp2(S - max) under the second;  O *= what max moved
@@ -50,6 +50,7 @@ ROWS, LINE = 64, 64
 """Rows of a wgmma, and elements of a line of 128 bytes, the widest box of TMA in its swizzle."""
 
 MOST_BLOCKS, MOST_HEADS, MOST_STRIDE = 1 << 10, 1 << 16, 1 << 36
+MOST_TILES = 1 << 29
 LOG2_E, LN_2 = math.log2(math.e), math.log(2)
 REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Registers of a thread of the producer and of so many consumers, 65,536 in all."""
@@ -190,12 +191,14 @@ class _Writer:
         steps = k.fragment("steps", "u32", (1,))
         k.map(Const(0), into=steps)
         with k.For("turn", rounds) as turn:
-            number = k.let("number", turn * self.blocks + Select((turn % 2).eq(0), self.block, back))
-            first = k.let("first_near", number // (rows * self.near) * self.near)
+            # moduli of powers of two change nothing, and say that 32 bits are enough
+            number = turn * self.blocks + Select((turn % 2).eq(0), self.block, back)
+            number = k.let("number", number % MOST_TILES)
+            first = k.let("first_near", number // (rows * self.near) * self.near % (2 * MOST_HEADS))
             near = k.let("near_heads", least(self.near, minus(self.all_heads, first + 1) + 1))
             place = k.let("near_place", minus(number, first * rows))
             row = k.let("row", minus(rows, place // near + 1) * c.rows)
-            of = k.let("of_heads", (first + place % near) % self.all_heads)  # which is below it for proofs
+            of = k.let("of_heads", (first + place % near) % self.all_heads)
             head, batch = k.let("head", of % self.heads), k.let("of_batch", of // self.heads)
             span = self._span(row)
             before = k.take("before", steps.at(0), (1 << 31) - 1)
@@ -247,13 +250,14 @@ class _Writer:
                 at = (minus(tile.last, nth) * c.keys, kv_head, tile.batch)
                 self._load(which, source, ring[None, None, stage], full[stage], *at)
 
-            for i in range(c.consumers):
-                k.wait(self.empty_q[i], 1 - tile.turn % 2)
-                at = (tile.row + i * ROWS, tile.head, tile.batch)
-                self._load(self.load_q, self.q, self.q_tile[None, None, i], self.full_q[i], *at)
             with k.For("j", tile.count) as j:
                 load(self.load_k, self.k_tile, self.kk, self.full_k, self.empty_k, j)
-                with k.If(Const(0) < j):
+                with k.If(j.eq(0)):  # behind K, whose stages are free before
+                    for i in range(c.consumers):
+                        k.wait(self.empty_q[i], 1 - tile.turn % 2)
+                        at = (tile.row + i * ROWS, tile.head, tile.batch)
+                        self._load(self.load_q, self.q, self.q_tile[None, None, i], self.full_q[i], *at)
+                with k.Else():
                     load(self.load_v, self.v_tile, self.v, self.full_v, self.empty_v, minus(j, 1))
             load(self.load_v, self.v_tile, self.v, self.full_v, self.empty_v, tile.count - 1)
 
