@@ -29,8 +29,8 @@ calculation for softmax (2018).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -179,8 +179,9 @@ class _Writer:
     # --- what both roles walk ------------------------------------------------------------------------------
 
     @contextmanager
-    def _tiles(self) -> Iterator[_Tile]:
-        """Loop over the tiles of the block."""
+    def _tiles(self, start: Callable[[Expr, Expr], None] | None = None) -> Iterator[_Tile]:
+        """Loop over the tiles of the block; `start` writes what begins a tile of a number, behind so many
+        tiles of keys, before it is known which one that is."""
         k, c = self.k, self.c
         rows = k.let("row_tiles", (self.m + (c.rows - 1)) // c.rows)
         total = k.let("tiles", rows * self.all_heads)
@@ -191,6 +192,9 @@ class _Writer:
         steps = k.fragment("steps", "u32", (1,))
         k.map(Const(0), into=steps)
         with k.For("turn", rounds) as turn:
+            before = k.take("before", steps.at(0), (1 << 31) - 1)
+            if start is not None:
+                start(turn, before)
             # moduli of powers of two change nothing, and say that 32 bits are enough
             number = turn * self.blocks + Select((turn % 2).eq(0), self.block, back)
             number = k.let("number", number % MOST_TILES)
@@ -201,7 +205,6 @@ class _Writer:
             of = k.let("of_heads", (first + place % near) % self.all_heads)
             head, batch = k.let("head", of % self.heads), k.let("of_batch", of // self.heads)
             span = self._span(row)
-            before = k.take("before", steps.at(0), (1 << 31) - 1)
             yield _Tile(turn, row, of, head, batch, before, *span)
             k.map(before + span[1], into=steps)
 
@@ -229,10 +232,10 @@ class _Writer:
             left = k.let("left", minus(least(clean_first, minus(last, right)), first))
         return last, count, right, minus(count, right + left + 1), left
 
-    def _at(self, tile: _Tile, nth: Expr) -> tuple[Expr, Expr]:
+    def _at(self, nth: Expr) -> tuple[Expr, Expr]:
         """The stage of a tile of keys, and the parity of the phase in which it is full."""
         stages = self.c.stages
-        count = self.k.let(self.k.fresh("nth"), tile.before + nth)
+        count = self.k.let(self.k.fresh("nth"), nth)
         return count % stages, count // stages % 2
 
     # --- the producer --------------------------------------------------------------------------------------
@@ -245,7 +248,7 @@ class _Writer:
             def load(
                 which: Any, ring: Tensor, source: Tensor, full: Mbarrier, empty: Mbarrier, nth: Expr
             ) -> None:
-                stage, parity = self._at(tile, nth)
+                stage, parity = self._at(tile.before + nth)
                 k.wait(empty[stage], 1 - parity)
                 at = (minus(tile.last, nth) * c.keys, kv_head, tile.batch)
                 self._load(which, source, ring[None, None, stage], full[stage], *at)
@@ -288,13 +291,17 @@ class _Writer:
         self.slices = one, two
         if c.turns:
             self._turn(group, c.consumers - 1, arrive=True)
-        with self._tiles() as tile:
-            row = k.let("my_row", tile.row + group * ROWS + thread // 32 * 16 + thread % 32 // 4)
-            stage, parity = self._at(tile, Const(0))
-            k.wait(self.full_q[group], tile.turn % 2)
+
+        def start(turn: Expr, before: Expr) -> None:  # the first scores, under which the tile is found
+            stage, parity = self._at(before)
+            k.wait(self.full_q[group], turn % 2)
             k.wait(self.full_k[stage], parity)
             k.do(instr.WGMMA_FENCE)
             self._start_scores(stage)
+
+        with self._tiles(start) as tile:
+            row = k.let("my_row", tile.row + group * ROWS + thread // 32 * 16 + thread % 32 // 4)
+            stage, parity = self._at(tile.before)
             k.warpgroup_wait(0, self.s)
             self._release(self.empty_k[stage])
             for h in range(2):
@@ -316,7 +323,7 @@ class _Writer:
                 before = before + count
             if not c.over:
                 self._release(self.empty_q[group])
-            stage, _ = self._at(tile, tile.count - 1)
+            stage, _ = self._at(tile.before + (tile.count - 1))
             k.do(instr.WGMMA_FENCE)
             self._start_product(stage, minus(tile.count, 1))
             self._finish_sums(tile, row)
@@ -331,7 +338,7 @@ class _Writer:
     def _step(self, tile: _Tile, row: Expr, j: Expr, *, masked: bool) -> None:
         """Scores of tile j beside the product of the one before, and softmax under it."""
         k, c, group = self.k, self.c, self.mine
-        (stage, parity), (older, _) = self._at(tile, j), self._at(tile, minus(j, 1))
+        (stage, parity), (older, _) = self._at(tile.before + j), self._at(tile.before + minus(j, 1))
         k.wait(self.full_k[stage], parity)
         if c.turns:
             self._turn(group)
@@ -393,8 +400,10 @@ class _Writer:
             )
             if not p.plain:
                 self._score(part, tile, row + 8 * h, first)
-            if masked:
-                self._mask(part, row + 8 * h, first)
+            if masked:  # without sides only the last keys may be cut
+                cut = self.n < (number + 1) * self.c.keys
+                with nullcontext() if self.limit else k.If(cut):
+                    self._mask(part, row + 8 * h, first)
             k.map(top, into=old)
             pairs = part.size // 2
             with k.Unroll(k.fresh("e"), pairs) as e:
