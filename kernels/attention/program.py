@@ -100,8 +100,8 @@ def as_operand(sums: TiledMMA, product: TiledMMA, shape: tuple[int, int]) -> Lay
     >>> print(as_operand(s, o, (64, 64)))
     ((2,2,2),(1,4)):((1,2,4),(0,8))
     """
-    held, needed = (modes(x.tidfrg(side, Layout(shape)))[1] for x, side in ((sums, "C"), (product, "A")))
-    return composition(left_inverse(held), needed)
+    held, needed = sums.tidfrg("C", Layout(shape)), product.tidfrg("A", Layout(shape))
+    return composition(left_inverse(modes(held)[1]), modes(needed)[1])
 
 
 class _Writer:
@@ -187,8 +187,8 @@ class _Writer:
         total = k.let("tiles", rows * self.all_heads)
         whole = k.let("rounds", total // self.blocks)
         back = k.let("back_at", minus(self.blocks, self.block + 1))
-        place = Select((whole % 2).eq(0), self.block, back)
-        rounds = whole + Select(place < total % self.blocks, Const(1), Const(0))
+        mine = Select((whole % 2).eq(0), self.block, back)
+        rounds = whole + Select(mine < total % self.blocks, Const(1), Const(0))
         steps = k.fragment("steps", "u32", (1,))
         k.map(Const(0), into=steps)
         with k.For("turn", rounds) as turn:
@@ -212,7 +212,12 @@ class _Writer:
         """The last tile of keys that a tile of queries walks, their number, and how many behind the last one
         have a mask for their ends, none, and one for their beginnings."""
         k, keys = self.k, self.c.keys
-        end, clean, first, clean_first = self.n, None, Const(0), None
+        end: Expr = self.n
+        first: Expr = Const(0)
+        right: Expr = Const(0)
+        left: Expr = Const(0)
+        clean: Expr | None = None
+        clean_first: Expr | None = None
         if self.p.right is not None:
             ahead = row + self.limit["reach"]
             end = least(self.n, minus(ahead + (self.c.rows - 1), self.limit["drop"]))
@@ -225,7 +230,6 @@ class _Writer:
         first = k.let("first", first) if self.p.left is not None else first
         count = k.let("count", minus((end + (keys - 1)) // keys, first + 1) + 1)
         last = k.let("last", first + (count - 1))
-        right, left = Const(0), Const(0)
         if clean is not None:
             right = k.let("right", minus(last, k.let("clean", most(clean, first))))
         if clean_first is not None:
@@ -421,7 +425,7 @@ class _Writer:
     def _mask(self, part: Fragment, row: Expr, first: Expr) -> None:
         """The scores of a row that are -inf: of keys that there are not, and those that it does not see."""
         k, limit = self.k, self.limit
-        end = self.n
+        end: Expr = self.n
         if self.p.right is not None:
             end = least(end, minus(row + limit["reach"], limit["drop"]))
         end = k.let(k.fresh("end"), minus(end, first))
@@ -519,7 +523,8 @@ class _Tile:
 
 def row_of(sums: Fragment, h: int) -> Fragment:
     """The accumulators of a thread in one of its two rows."""
-    ((_, _, columns), *_), ((inner, across, step), *_) = sums.layout.shape, sums.layout.stride
+    value: Any = modes(sums.layout)[0]
+    (_, _, columns), (inner, across, step) = value.shape, value.stride
     return replace(sums, layout=Layout((2, columns), (inner, step)), start=sums.start + h * across)
 
 
