@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy
+
 from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
 from layoutalg.errors import UnsupportedError
@@ -15,23 +17,63 @@ from layoutalg.kernels.attention.problem import ARRAYS, AttentionProblem, attent
 from layoutalg.kernels.attention.program import LOG2_E, MOST_BLOCKS, AttentionConfig, build
 from layoutalg.kernels.family import NEEDED, Candidate, Family, Traffic
 
-CONFIGS: Mapping[int, tuple[AttentionConfig, ...]] = {
-    64: (AttentionConfig(3, 128), AttentionConfig(2, 128)),
-    128: (AttentionConfig(2, 128), AttentionConfig(2, 176, over=True)),
-    256: (AttentionConfig(2, 80, over=True), AttentionConfig(2, 64, over=True)),
+CONFIGS: Mapping[int, Mapping[AttentionConfig, float]] = {
+    64: {AttentionConfig(3, 128): 535, AttentionConfig(2, 128): 460},
+    128: {AttentionConfig(2, 160): 680, AttentionConfig(2, 128): 655},
+    256: {AttentionConfig(2, 80, over=True): 785, AttentionConfig(2, 64, over=True): 735},
 }
-"""The configurations by the elements of a head, best first."""
+"""The configurations by the elements of a head, with their TFLOP/s of long rows on an H200."""
 
+TILE_STEPS = 1.5
+"""The time of a tile of queries beside its steps of keys, in steps: what no product runs under."""
 
-LEAST_L2_BYTES = 50 << 20
-"""The least L2 of sm_90, by NVIDIA's H100 data sheet."""
+EVEN = 1.03
+"""The load of the busiest block, of the least that any order gives, at which fewer heads are near."""
 
 
 def candidates(p: AttentionProblem, arch: str | Arch) -> Iterator[Candidate]:
     """The configurations, best first.  Raises UnsupportedError for other architectures than sm_90."""
     if find_arch(arch).name != "sm_90":
         raise UnsupportedError(f"attention on {find_arch(arch).name}: its wgmma and TMA are those of sm_90")
-    yield from map(Candidate, CONFIGS[p.d])
+
+    def time(c: AttentionConfig) -> float:
+        return _near(p, c, _blocks(p, c, arch))[1] * c.rows * c.keys / CONFIGS[p.d][c]
+
+    yield from map(Candidate, sorted(CONFIGS[p.d], key=time))
+
+
+def _blocks(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> int:
+    """Blocks of a launch: as many as run at a time, or as there are tiles."""
+    board, tiles = find_arch(arch).board, -(-p.m // c.rows) * p.heads * p.batch
+    return max(1, min(tiles, board.sms if board else MOST_BLOCKS))
+
+
+@functools.lru_cache(256)
+def _near(p: AttentionProblem, c: AttentionConfig, blocks: int) -> tuple[int, float]:
+    """The number of heads whose tiles are walked together, and the steps of the busiest block.
+
+    Fewer heads together share more of the L2, and more of them, whose tiles are of all lengths from the
+    longest to the shortest, are shared out more evenly.
+    """
+    first_row = numpy.arange(0, max(p.m, 1), c.rows)
+    end = numpy.full_like(first_row, p.n)
+    if p.right is not None:
+        end = numpy.clip(first_row + c.rows - 1 + p.reach, 0, p.n)
+    begin = numpy.maximum(first_row + p.begin, 0) if p.left is not None else 0 * first_row
+    steps = numpy.maximum(-(-end // c.keys) - begin // c.keys, 1) + TILE_STEPS
+    rows, heads = len(first_row), p.heads * p.batch
+    number = numpy.arange(rows * heads)
+    turn, place = number // blocks, number % blocks
+    block = numpy.where(turn % 2 == 0, place, blocks - 1 - place)
+    found = dict[int, float]()
+    for near in sorted({min(x << i, heads) for x in (2, 3) for i in range(heads.bit_length())} | {1}):
+        of_near = number // (rows * near) * near
+        row = rows - 1 - (number - of_near * rows) // numpy.minimum(near, heads - of_near)
+        found[near] = float(numpy.bincount(block, steps[row]).max())
+        if p.left is None and p.right is None:
+            break  # all are alike
+    least = min(found.values())
+    return next((near, load) for near, load in found.items() if load <= EVEN * least)
 
 
 @functools.lru_cache(64)
@@ -56,14 +98,10 @@ def launches(p: AttentionProblem, c: AttentionConfig, arch: str | Arch = DEFAULT
 
 def _scalars(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> dict[str, int]:
     """The numbers of a launch."""
-    board = find_arch(arch).board
-    tiles = -(-p.m // c.rows) * p.heads * p.batch
-    blocks = max(1, min(tiles, board.sms if board else MOST_BLOCKS))
+    blocks = _blocks(p, c, arch)
     scale = p.scale * LOG2_E if p.plain else p.scale
     numbers = {x: getattr(p, x) for x in ("m", "n", "heads", "batch", "group", "kv_heads")}
-    l2_bytes = (board and board.l2_bytes) or LEAST_L2_BYTES
-    near = 1 if p.right is None else max(1, l2_bytes // 2 * p.group // (2 * p.n * p.d * p.element.nbytes))
-    numbers |= {"all_heads": p.heads * p.batch, "near": min(near, p.heads * p.batch), "blocks": blocks}
+    numbers |= {"all_heads": p.heads * p.batch, "near": _near(p, c, blocks)[0], "blocks": blocks}
     numbers["scale"] = int.from_bytes(struct.pack("<f", scale), "little")
     for name in ARRAYS:
         numbers |= dict(zip((f"{name}_batch", f"{name}_head", f"{name}_row"), p.steps(name), strict=True))
