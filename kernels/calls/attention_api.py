@@ -16,12 +16,23 @@ from typing import Any
 
 import numpy
 
-from layoutalg.errors import AlignmentError, ArgumentTypeError, ShapeError
+from layoutalg.decide import is_injective
+from layoutalg.errors import AlignmentError, ArgumentTypeError, NotInjectiveError, ShapeError
 from layoutalg.kernels.attention import ARRAYS, Align, Score, attention_problem, reference
-from layoutalg.kernels.calls.arrays import View, check_fellows, fill, flag, new_array, view
+from layoutalg.kernels.calls.arrays import (
+    View,
+    check_apart,
+    check_fellows,
+    check_result,
+    fill,
+    flag,
+    new_array,
+    view,
+)
 from layoutalg.kernels.calls.operation import Call, Operation, words_in
-from layoutalg.kernels.calls.reduce_api import check_element
+from layoutalg.kernels.calls.reduce_api import check_element, is_dense
 from layoutalg.kernels.elements import ELEMENT, values_of, words_of
+from layoutalg.layout import Layout
 
 KINDS = "bfloat16", "float16"
 
@@ -29,7 +40,7 @@ KINDS = "bfloat16", "float16"
 def attention(
     q: Any, k: Any, v: Any, causal: bool = False, window: tuple[int | None, int | None] = (None, None),
     align: Align = "bottom-right", scale: float | None = None, score_mod: Score | None = None,
-    return_lse: bool = False, out: Any = None, *, simulate: bool = False,
+    return_lse: bool = False, out: Any = None, lse: Any = None, *, simulate: bool = False,
 ) -> Any:  # fmt: skip
     """softmax(scale q k^T) v over the keys that a query sees, for arrays of (batch, heads, length, d).
 
@@ -39,8 +50,8 @@ def attention(
     first.  `scale` is 1 / sqrt(d) by default; `score_mod(score, batch, head, query, key)` is a formula of the
     kernel language for each score, behind the scale.  A query that sees no key gives zeros.  With
     `return_lse` the result is (o, lse), the logarithm of the sum of each row's e^score, float32, -inf where a
-    query sees no key.  Elements of v at keys that are not seen have to be finite.  `simulate` runs the kernel
-    for arrays on the CPU in the simulator.
+    query sees no key; it is written to `lse` where that is given, a contiguous array.  Elements of v at keys
+    that are not seen have to be finite.  `simulate` runs the kernel for arrays on the CPU in the simulator.
 
     Raises ShapeError for shapes that do not go together, UnsupportedError for other elements and heads,
     AlignmentError for arrays on a GPU that TMA cannot read: rows have to be contiguous, and to start at
@@ -53,13 +64,11 @@ def attention(
     >>> o.shape, lse[0, 0].round(3).tolist()
     ((1, 4, 3, 64), [8.0, 8.692999839782715, 9.098999977111816])
     """
-    sums = None
-    if flag("return_lse", return_lse):
+    if flag("return_lse", return_lse) and lse is None:
         like = view(q)
-        sums = new_array(like, like.form.shape[:3], kind="float32").array
-    options = (window, flag("causal", causal), align, scale, score_mod)
-    o = ATTENTION.compute(options, (q, k, v, sums, out), simulate)
-    return o if sums is None else (o, sums)
+        lse = new_array(like, like.form.shape[:3], kind="float32").array
+    o = ATTENTION.compute((window, causal, align, scale, score_mod), (q, k, v, lse, out), simulate)
+    return (o, lse) if return_lse else o
 
 
 def _attended(
@@ -80,12 +89,20 @@ def _attended(
             "needed, of q's batch and d and of a number of heads that divides q's"
         )
     target = call.result(shapes["q"], (call.first.form.kind,))
+    form = target.form
+    if form.elems and not is_injective(Layout((form.itemsize, *form.shape), (1, *map(abs, form.strides)))):
+        raise NotInjectiveError(f"out has strides {form.strides} in bytes: elements lie upon each other")
+    if "lse" in views:
+        check_result(call.first, views["lse"], shapes["q"][:3], ("float32",), "lse")
+        check_apart(views, written="lse")
+        if not is_dense(views["lse"].form):
+            raise ShapeError(f"lse has strides {views['lse'].form.strides} in bytes; it must be contiguous")
     if not isinstance(window, tuple) or len(window) != 2:
         raise ArgumentTypeError(f"window = {window}: (left, right) is needed")
     made = partial(
         attention_problem, batch, heads, m, n, d, ELEMENT[call.first.form.kind],
-        group=heads // max(kv_heads, 1), causal=causal, window=window, align=align, scale=scale, score=score,
-        sums="lse" in views,
+        group=heads // max(kv_heads, 1), causal=flag("causal", causal), window=window, align=align,
+        scale=scale, score=score, sums="lse" in views,
     )  # fmt: skip
     if not (batch and m and n):
         made()

@@ -60,7 +60,8 @@ def prepare(op: str, x: Any, out: Any = None, **options: Any) -> Prepared:
     function, record = OPERATIONS[op]
     usual = _defaults(function)
     fixed = {record.arrays[0]: x, "out": out}
-    names = [name for name in usual if name not in (*fixed, "op")]
+    taken = (*record.options, *record.arrays, "simulate")
+    names = [name for name in usual if name in taken and name not in (*fixed, "op")]
     for name in options:
         check_choice(f"option of {op}", name, names)
     if missing := [name for name in names if usual[name] is Parameter.empty and name not in options]:
