@@ -50,7 +50,9 @@ ROWS, LINE = 64, 64
 """Rows of a wgmma, and elements of a line of 128 bytes, the widest box of TMA in its swizzle."""
 
 MOST_BLOCKS, MOST_HEADS, MOST_STRIDE = 1 << 10, 1 << 16, 1 << 36
-MOST_TILES = 1 << 29
+MOST_TILES, MOST_STEPS = 1 << 29, 1 << 31
+"""Tiles of a launch, at most, and the number of steps at which their count begins again."""
+
 LOG2_E, LN_2 = math.log2(math.e), math.log(2)
 REGISTERS = {2: (24, 240), 3: (32, 160)}
 """Registers of a thread of the producer and of so many consumers, 65,536 in all."""
@@ -189,10 +191,15 @@ class _Writer:
         back = k.let("back_at", minus(self.blocks, self.block + 1))
         mine = Select((whole % 2).eq(0), self.block, back)
         rounds = whole + Select(mine < total % self.blocks, Const(1), Const(0))
-        steps = k.fragment("steps", "u32", (1,))
-        k.map(Const(0), into=steps)
+        steps = k.fragment("steps", "u32", (1,)) if self.limit else None
+        if steps is not None:  # tiles have as many steps as they see keys
+            k.map(Const(0), into=steps)
+        every = k.let("every", (self.n + (c.keys - 1)) // c.keys)
         with k.For("turn", rounds) as turn:
-            before = k.take("before", steps.at(0), (1 << 31) - 1)
+            if steps is not None:
+                before = k.take("before", steps.at(0), MOST_STEPS - 1)
+            else:
+                before = k.let("before", turn * every % MOST_STEPS)
             if start is not None:
                 start(turn, before)
             # moduli of powers of two change nothing, and say that 32 bits are enough
@@ -206,7 +213,8 @@ class _Writer:
             head, batch = k.let("head", of % self.heads), k.let("of_batch", of // self.heads)
             span = self._span(row)
             yield _Tile(turn, row, of, head, batch, before, *span)
-            k.map(before + span[1], into=steps)
+            if steps is not None:
+                k.map(before + span[1], into=steps)
 
     def _span(self, row: Expr) -> tuple[Expr, Expr, Expr, Expr, Expr]:
         """The last tile of keys that a tile of queries walks, their number, and how many behind the last one
