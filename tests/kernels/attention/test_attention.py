@@ -18,6 +18,7 @@ from layoutalg.kernels.attention import attention_problem, reference
 from layoutalg.kernels.attention.family import CONFIGS
 from layoutalg.kernels.attention.program import ROWS, AttentionConfig, as_operand, build
 from layoutalg.layout import Layout, modes
+from tests.command import run
 from tests.kernels.attention.cases import Case, drawn
 from tests.mutants.ordering import mutants
 from tests.sweeps import each
@@ -167,6 +168,12 @@ def test_mistakes_in_what_orders_the_kernel_are_seen() -> None:
 def test_mistakes_in_masks_are_seen(name: str) -> None:
     words = dict(CAUSAL.sequence.scalars)
     assert CAUSAL.wrong() == "" and CAUSAL.wrong(**{name: words[name] + 1}) != ""
+
+
+@pytest.mark.deep
+def test_the_pipeline_is_drawn() -> None:
+    shown = run("inspect", "pipeline", "attention", "--tiles", "2", "--ascii").stdout
+    assert "consumer 5-7" in shown and "full_k1" in shown and "empty_v0" in shown
 
 
 # --- calls -----------------------------------------------------------------------------------------------
