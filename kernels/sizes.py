@@ -132,7 +132,7 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
                 )
                 for x, (rows, many) in sides.items()
             }  # fmt: skip
-            rows, every = extent("m"), extent("all_heads")
+            rows, every = extent("m"), extent("batch") * heads["q"]
             shape, steps = (extent("batch"), heads["q"], rows), (heads["q"] * rows, rows, Const(1))
             sums = BufferView(dtype("f32"), shape, steps)
             return both | ({"lse": (rows * every, sums)} if p.sums else {})

@@ -96,13 +96,20 @@ def launches(p: AttentionProblem, c: AttentionConfig, arch: str | Arch = DEFAULT
     return launch_sequence([_kernel(usual, c)], {"o": "dst"}, scalars=_scalars(p, c, arch), arch=arch)
 
 
+def any_sizes(p: AttentionProblem, c: AttentionConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
+    """The same, whose strides a launch gives too."""
+    made = launches(p, c, arch)
+    steps = {f"{name}_{mode}" for name in ARRAYS for mode in ("batch", "head", "row")}
+    return replace(made, scalars=tuple(x for x in made.scalars if x[0] not in steps))
+
+
 def _scalars(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> dict[str, int]:
     """The numbers of a launch."""
     blocks = _blocks(p, c, arch)
     scale = p.scale * LOG2_E if p.plain else p.scale
     numbers = {x: getattr(p, x) for x in ("m", "n", "heads", "batch", "group", "kv_heads")}
-    numbers |= {"all_heads": p.heads * p.batch, "near": _near(p, c, blocks)[0], "blocks": blocks}
-    numbers["scale"] = int.from_bytes(struct.pack("<f", scale), "little")
+    numbers |= {"near": _near(p, c, blocks)[0], "blocks": blocks}
+    numbers["scale_log2" if p.plain else "scale"] = int.from_bytes(struct.pack("<f", scale), "little")
     for name in ARRAYS:
         numbers |= dict(zip((f"{name}_batch", f"{name}_head", f"{name}_row"), p.steps(name), strict=True))
     if p.right is not None:
@@ -135,6 +142,7 @@ ATTENTION_FAMILIES = (
         launches,
         asks={"shape": NEEDED},
         called=launches,
+        any_sizes=any_sizes,
         way=lambda c: f"{c.rows}x{c.keys}",
         memory=memory,
     ),

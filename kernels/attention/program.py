@@ -111,11 +111,19 @@ class _Writer:
 
     def __init__(self, p: AttentionProblem, c: AttentionConfig) -> None:
         self.p, self.c = p, c
-        self.k = k = KernelBuilder(f"attention_sm90_{p.element}_d{p.d}", c.threads)
+        notes = [
+            "",
+            "O = softmax(scale Q K^T) V of each head, and lse, the logarithms of the sums of the exponentials.",
+            f"A block makes {c.rows} rows of O, and then its next tile; {c.consumers} warpgroups make {ROWS} rows each;",
+            f"keys go by {c.keys} through {c.stages} tiles in shared memory, which one thread fills by TMA.",
+            "scale_log2 is the scale times log2(e); group heads of q share one of k and v.",
+            "Any number of blocks is right, and any number of heads near each other.",
+        ]
+        self.k = k = KernelBuilder(f"attention_sm90_{p.element}_d{p.d}", c.threads, notes=notes)
         self.m, self.n = k.param("m", MOST_LENGTH), k.param("n", MOST_LENGTH)
         self.heads, self.batch = k.param("heads", MOST_HEADS), k.param("batch", MOST_HEADS)
-        self.all_heads = k.param("all_heads", MOST_HEADS)
-        k.require(self.all_heads.eq(self.heads * self.batch))
+        k.require(self.heads * self.batch <= MOST_HEADS)
+        self.all_heads = k.let("all_heads", (self.heads * self.batch - 1) % MOST_HEADS + 1)
         self.group, kv_heads = k.param("group", MOST_HEADS), k.param("kv_heads", MOST_HEADS)
         k.require(self.heads.eq(kv_heads * self.group))
         self.near, self.blocks = k.param("near", MOST_HEADS), k.param("blocks", MOST_BLOCKS)
@@ -126,14 +134,14 @@ class _Writer:
             ("skip", "back") if p.left is not None else (),
         ]
         self.limit = {x: k.param(x, 2 * MOST_LENGTH, 0) for pair in limits for x in pair}
-        self.scale = k.scalar("scale", "f32")
+        self.scale = k.scalar("scale_log2" if p.plain else "scale", "f32")
         self.q, self.load_q, self.q_tile = self._operand("q", self.m, self.heads, ROWS, c.consumers)
         self.kk, self.load_k, self.k_tile = self._operand("k", self.n, kv_heads, c.keys, c.stages)
         self.v, self.load_v, self.v_tile = self._operand("v", self.n, kv_heads, c.keys, c.stages)
         self.o, self.save, self.o_tile = self._operand("o", self.m, self.heads, ROWS, c.consumers, saved=True)
         self.o_tile = self.o_tile or self.q_tile
         if p.sums:
-            self.lse = k.tensor("lse", "f32", (self.m, self.all_heads), (1, self.m), writable=True)
+            self.lse = k.tensor("lse", "f32", (self.m, None), (1, self.m), writable=True)
         element = p.element.name.upper()
         self.scores = make_tiled_mma(f"SM90_64x{c.keys}x16_F32{element}{element}_SS")
         self.product = make_tiled_mma(f"SM90_64x{p.d}x16_F32{element}{element}_RS")
@@ -209,7 +217,7 @@ class _Writer:
             near = k.let("near_heads", least(self.near, minus(self.all_heads, first + 1) + 1))
             place = k.let("near_place", minus(number, first * rows))
             row = k.let("row", minus(rows, place // near + 1) * c.rows)
-            of = k.let("of_heads", (first + place % near) % self.all_heads)
+            of = k.let("of_heads", first + place % near)
             head, batch = k.let("head", of % self.heads), k.let("of_batch", of // self.heads)
             span = self._span(row)
             yield _Tile(turn, row, of, head, batch, before, *span)
