@@ -113,8 +113,8 @@ class _Writer:
         self.p, self.c = p, c
         notes = [
             "",
-            "O = softmax(scale Q K^T) V of each head, and lse, the logarithms of the sums of the exponentials.",
-            f"A block makes {c.rows} rows of O, and then its next tile; {c.consumers} warpgroups make {ROWS} rows each;",
+            "O = softmax(scale Q K^T) V of each head, and lse, the logarithms of the sums of e^score.",
+            f"A block makes {c.rows} rows of O, {ROWS} per warpgroup, and then its next tile;",
             f"keys go by {c.keys} through {c.stages} tiles in shared memory, which one thread fills by TMA.",
             "scale_log2 is the scale times log2(e); group heads of q share one of k and v.",
             "Any number of blocks is right, and any number of heads near each other.",
