@@ -12,9 +12,9 @@ import numpy
 
 from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
-from layoutalg.errors import UnsupportedError
+from layoutalg.errors import ResourceError, UnsupportedError
 from layoutalg.kernels.attention.problem import ARRAYS, AttentionProblem, attention_problem
-from layoutalg.kernels.attention.program import LOG2_E, MOST_BLOCKS, AttentionConfig, build
+from layoutalg.kernels.attention.program import LOG2_E, MOST_BLOCKS, MOST_STEPS, AttentionConfig, build
 from layoutalg.kernels.family import NEEDED, Candidate, Family, Traffic
 
 CONFIGS: Mapping[int, Mapping[AttentionConfig, float]] = {
@@ -29,6 +29,10 @@ TILE_STEPS = 1.5
 
 EVEN = 1.03
 """The load of the busiest block, of the least that any order gives, at which fewer heads are near."""
+
+
+MOST_WALKED = 1 << 22
+"""Tiles of a launch whose blocks are followed, at most; of more, blocks get about as much in any order."""
 
 
 def candidates(p: AttentionProblem, arch: str | Arch) -> Iterator[Candidate]:
@@ -62,6 +66,10 @@ def _near(p: AttentionProblem, c: AttentionConfig, blocks: int) -> tuple[int, fl
     begin = numpy.maximum(first_row + p.begin, 0) if p.left is not None else 0 * first_row
     steps = numpy.maximum(-(-end // c.keys) - begin // c.keys, 1) + TILE_STEPS
     rows, heads = len(first_row), p.heads * p.batch
+    if steps.sum() * heads > MOST_STEPS // 2 * blocks:
+        raise ResourceError(f"steps of {blocks} blocks", int(steps.sum()) * heads, MOST_STEPS // 2 * blocks)
+    if rows * heads > MOST_WALKED:
+        return 1, float(steps.sum()) * heads / blocks
     number = numpy.arange(rows * heads)
     turn, place = number // blocks, number % blocks
     block = numpy.where(turn % 2 == 0, place, blocks - 1 - place)

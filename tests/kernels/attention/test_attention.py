@@ -15,7 +15,7 @@ from layoutalg.codegen.gpu import prepare
 from layoutalg.codegen.terms import exp2, tanh
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.attention import attention_problem, reference
-from layoutalg.kernels.attention.family import CONFIGS
+from layoutalg.kernels.attention.family import CONFIGS, _near
 from layoutalg.kernels.attention.program import ROWS, AttentionConfig, as_operand, build
 from layoutalg.layout import Layout, modes
 from tests.command import run
@@ -119,6 +119,19 @@ def test_one_kernel_serves_all_sizes() -> None:
         for p in (attention_problem(1, 4, 99, causal=True), attention_problem(3, 2, 7, 1000, causal=True))
     )
     assert one.kernels[0] is other.kernels[0] and one.scalars != other.scalars
+
+
+def test_the_order_of_tiles_gives_blocks_about_as_much() -> None:
+    """And the fewest heads near each other that do; what no launch would end in is refused."""
+    family = FAMILIES["attention"]
+    for m, heads, fewest in ((1024, 256, 1), (16384, 16, 16)):
+        p = attention_problem(1, heads, m, d=128, causal=True)
+        config = family.choose(p, "sm_90")
+        near, load = _near(p, config, 132)
+        every = sum(-(-min(m, row + config.rows) // config.keys) + 1.5 for row in range(0, m, config.rows))
+        assert near == fewest and every * heads / 132 <= load <= 1.04 * every * heads / 132
+    with pytest.raises(errors.ResourceError, match="steps of 132 blocks"):
+        family.choose(attention_problem(1, 1 << 16, 1 << 20, d=128), "sm_90")
 
 
 # --- the simulator ---------------------------------------------------------------------------------------
