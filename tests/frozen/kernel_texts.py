@@ -42,7 +42,7 @@ ARCHS = {"gemm-sm75": "sm_75", "gemm-sm90": "sm_90a"}
 def _attended(rng: random.Random) -> Case:
     shape = rng.randint(1, 4), 2 * rng.randint(1, 16), rng.randint(1, 1 << 14), rng.choice((64, 128, 256))
     sides = tuple(rng.choice((None, None, rng.randint(0, 4096))) for _ in "lr")
-    asked = {"shape": shape, "dtype": rng.choice(("bf16", "f16")), "window": sides}
+    asked: dict[str, Any] = {"shape": shape, "dtype": rng.choice(("bf16", "f16")), "window": sides}
     asked |= {"group": rng.choice((1, 2))}
     return Case("attention", "sm_90", {**asked, "causal": rng.random() < 0.4, "sums": rng.random() < 0.5})
 

@@ -181,7 +181,7 @@ def test_mistakes_in_what_orders_the_kernel_are_seen() -> None:
 @each("name", ["reach", "drop", "n", "m"])
 def test_mistakes_in_masks_are_seen(name: str) -> None:
     words = dict(CAUSAL.sequence.scalars)
-    assert CAUSAL.wrong() == "" and CAUSAL.wrong(**{name: words[name] + 1}) != ""
+    assert CAUSAL.wrong() == "" and CAUSAL.wrong(words={name: words[name] + 1}) != ""
 
 
 @pytest.mark.deep
@@ -211,7 +211,8 @@ def test_queries_that_see_nothing() -> None:
     o, lse = la_ops.attention(q, k, k, return_lse=True)
     assert not o.any() and np.isneginf(lse).all()
     assert la_ops.attention(halves(1, 2, 0, 64), k, k).shape == (1, 2, 0, 64)
-    o, lse = la_ops.attention(q, *[halves(1, 2, 1, 64)] * 2, causal=True, return_lse=True)
+    one = halves(1, 2, 1, 64)
+    o, lse = la_ops.attention(q, one, one, causal=True, return_lse=True)
     assert not o[:, :, :2].any() and np.isneginf(lse[:, :, :2]).all() and o[:, :, 2].any()
 
 
@@ -230,7 +231,11 @@ def test_queries_that_see_nothing() -> None:
 )
 def test_what_a_call_refuses(asked: Any) -> None:
     error, text, changed = asked
-    given = {"q": halves(1, 4, 5, 64), "k": halves(1, 2, 7, 64), "v": halves(1, 2, 7, 64)} | changed
+    given: dict[str, Any] = {
+        "q": halves(1, 4, 5, 64),
+        "k": halves(1, 2, 7, 64),
+        "v": halves(1, 2, 7, 64),
+    } | changed
     if given.get("out") == "q":
         given["out"] = given["q"]
     with pytest.raises(error, match=text):
