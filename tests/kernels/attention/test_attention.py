@@ -159,6 +159,8 @@ def test_equal_calls_give_equal_bits() -> None:
 
 
 CAUSAL = Case(attention_problem(1, 1, 130, 75, 64, causal=True), SMALL)
+LONGER = Case(attention_problem(1, 1, 260, 60, 64, causal=True), SMALL)
+"""Where a wait for another barrier means the same in the first one, of other numbers of steps."""
 
 HARMLESS = (
     "newest 0", "wgmma_commit twice", "form LBO", "before wgmma_m64", "fence_barrier_init before",
@@ -174,7 +176,8 @@ def test_mistakes_in_what_orders_the_kernel_are_seen() -> None:
     assert len(every) > 300
     random.Random(7).shuffle(every)
     for mutant in every[: 10 if first_tier() else 100]:
-        assert CAUSAL.wrong(mutant.kernel) or any(x in mutant.label for x in HARMLESS), mutant.label
+        harmless = any(x in mutant.label for x in HARMLESS)
+        assert harmless or CAUSAL.wrong(mutant.kernel) or LONGER.wrong(mutant.kernel), mutant.label
 
 
 @pytest.mark.deep
