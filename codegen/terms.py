@@ -154,7 +154,7 @@ def fma(x: Operand, y: Operand, z: Operand) -> Value:
     return Value("fma", (_leaf(x), _leaf(y), _leaf(z)))
 
 
-def where(condition: Arithmetic, x: Operand, y: Operand) -> Value:
+def where(condition: Arithmetic | Expr, x: Operand, y: Operand) -> Value:
     """x where a comparison holds, y where it does not: two values of one type.
 
     >>> print(where(Value("lt", (0, 1)), 2, 3.5))

@@ -25,6 +25,7 @@ from layoutalg.kernels.modes import compact_strides
 from layoutalg.optional import is_of
 
 if TYPE_CHECKING:
+    from layoutalg.kernels.attention import AttentionProblem
     from layoutalg.kernels.gemm import GemmProblem
     from layoutalg.kernels.rowwise import AxesProblem
 
@@ -122,6 +123,8 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
             return {name: _matrix(p.dtype, extent, *side) for name, side in matrices.items()}
         case "GemmProblem":
             return _product(p, extent)
+        case "AttentionProblem":
+            return _attention(p, extent)
         case "PermuteProblem":
             target = _strided(
                 p.result or p.dtype, p.shape, p.dst, p.dst_offset, p.target_elems, p.dst_swizzle
@@ -229,6 +232,19 @@ def _matrix(
     return elems, BufferView(
         element, (*(n for n, _ in batch), *shape), (*(step for _, step in batch), *strides)
     )
+
+
+def _attention(p: AttentionProblem, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
+    batch, heads, rows = extent("batch"), extent("heads"), extent("m")
+
+    def array(name: str, rows: str, many: Expr) -> tuple[Expr, BufferView]:
+        modes = [(batch, extent(f"{name}_batch")), (many, extent(f"{name}_head"))]
+        return _matrix(p.element, extent, rows, "d", f"{name}_row", modes)
+
+    made = {x: array(x, "n", extent("kv_heads")) for x in "kv"}
+    made |= {"q": array("q", "m", heads), "dst": array("o", "m", heads)}
+    view = BufferView(dtype("f32"), (batch, heads, rows), (heads * rows, rows, Const(1)))
+    return made | ({"lse": (batch * heads * rows, view)} if p.sums else {})
 
 
 def _product(p: GemmProblem, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:

@@ -1,5 +1,5 @@
-"""Functions on arrays: permute, transpose, relayout, reduce, softmax and other norms, cross_entropy, matmul,
-grouped_matmul.
+"""Functions on arrays: permute, transpose, relayout, reduce, softmax and other norms, cross_entropy,
+attention, matmul, grouped_matmul.
 
 Each takes NumPy, CuPy or PyTorch arrays, or any that support DLPack.  For arrays on a GPU it runs a generated
 kernel; for arrays on the CPU it computes the definition, or with simulate=True runs the kernel in the

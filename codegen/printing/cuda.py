@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy
 
 from layoutalg.arch import DEFAULT_ARCH
-from layoutalg.codegen.expr import Const, Expr, Lt, Var, ctype, summands, terms, to_c, total
+from layoutalg.codegen.expr import Const, Expr, FloorDiv, Lt, Var, ctype, summands, terms, to_c, total
 from layoutalg.codegen.instr import ANY, WARP, Instr, Operand, float_literal
 from layoutalg.codegen.printing.names import Names, used_statements
 from layoutalg.codegen.printing.value_types import Types
@@ -284,6 +284,7 @@ class _Printer:
         self.statements = used_statements(kernel.body)
         self.names = Names(kernel, self.statements)
         self.calls = list(calls(self.statements))
+        self.role: Role | None = None
         for s in self.calls:
             helpers.add(s.instr, floats=self.types.takes_floats(s))
 
@@ -338,7 +339,7 @@ class _Printer:
                     yield f"{pad}const {ctype(var)} {self.names.of(var)} = {bits};"
                 case Let(var, value) if not isinstance(value, RegRef):
                     yield from (f"{pad}// {line}" for line in self.names.base_layout(var))
-                    yield f"{pad}const {ctype(var)} {self.names.of(var)} = {self._text(value)};"
+                    yield f"{pad}const {ctype(var)} {self.names.of(var)} = {self._value(value)};"
                 case For():
                     yield from self._loop(s, level)
                 case Unroll(var, count, inner):
@@ -356,6 +357,13 @@ class _Printer:
                 case Roles(parts):
                     yield from self._roles(parts, level)
 
+    def _value(self, value: Expr) -> str:
+        """A value that is named; warps of a role by `warp`, of which the compiler knows that lanes agree."""
+        match self.role, value:
+            case Role(first_warp=0) as role, FloorDiv(a, Const(n)) if a == role.thread and n % WARP == 0:
+                return f"warp / {n // WARP}"
+        return self._text(value)
+
     def _roles(self, parts: Sequence[Role], level: int) -> Iterator[str]:
         """A choice by the warp, each part under the name of its role."""
         pad, passed, opening = "    " * level, 0, ""
@@ -368,7 +376,9 @@ class _Printer:
             if self.names.is_used(part.thread.name):
                 thread = f"tid - {part.first_thread}" if first else "threadIdx.x"
                 yield f"{pad}    const u32 {part.thread.name} = {thread};"
+            self.role = part
             yield from self.body(part.body, level + 1)
+            self.role = None
             passed, opening = (end if first == passed else passed), "} else "
         yield f"{pad}}}"
 

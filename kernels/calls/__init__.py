@@ -4,6 +4,7 @@
     api             permute, transpose, relayout
     reduce_api      reduce, the norms, cross_entropy
     product_api     matmul, plan_matmul
+    attention_api   attention
     factors         factors of products: one, those of rows, of columns, of blocks
     product_plan    checks of the arrays of a product, and the problem that a kernel computes
     grouped_api     grouped_matmul, plan_grouped_matmul: groups of rows, each with its own matrix
@@ -17,6 +18,7 @@ A call is planned once; its launches are cached.
 from __future__ import annotations
 
 from layoutalg.kernels.calls.api import permute, relayout, transpose
+from layoutalg.kernels.calls.attention_api import attention
 from layoutalg.kernels.calls.grouped_api import GroupedPlan, grouped_matmul, plan_grouped_matmul
 from layoutalg.kernels.calls.operation import Prepared
 from layoutalg.kernels.calls.preparing import prepare
@@ -34,6 +36,7 @@ __all__ = [
     "GroupedPlan",
     "MatmulPlan",
     "Prepared",
+    "attention",
     "cross_entropy",
     "grouped_matmul",
     "layer_norm",

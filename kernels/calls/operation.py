@@ -205,7 +205,7 @@ class Call:
             buffers = {BUFFERS.get(name, name): words_in(v).ravel() for name, v in views.items()}
             buffers |= {name: numpy.zeros(nbytes, "u1") for name, nbytes in beside(q).items()}
             memory = simulated(family, q, buffers)
-            for name in ("out", *self.op.updated):
+            for name in ("out", *(x for x in self.op.updated if x in views)):
                 target = words_in(views[name])
                 target[...] = memory[BUFFERS.get(name, name)][: target.size].reshape(target.shape)
 
@@ -221,7 +221,11 @@ class Call:
         """
         views = [self.views.get(name) for name in self.op.arrays]
         target, last = self.views["out"], len(views)
-        written = [(self.op.arrays.index(name) + 1, self.views[name]) for name in self.op.updated]
+        written = [
+            (self.op.arrays.index(name) + 1, self.views[name])
+            for name in self.op.updated
+            if name in self.views
+        ]
         written += [(last, target)] if self._arrays[-1] is not None else []
         pairs = [
             (n, at, v.form.low - w.form.end, v.form.end - w.form.low)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.errors import ArgumentTypeError, check_choice
-from layoutalg.kernels.calls import api, grouped_api, product_api, reduce_api
+from layoutalg.kernels.calls import api, attention_api, grouped_api, product_api, reduce_api
 from layoutalg.kernels.calls.operation import Operation, Prepared
 from layoutalg.kernels.rowwise import FOLD
 
@@ -24,6 +24,7 @@ OPERATIONS: Mapping[str, tuple[Callable[..., Any], Operation]] = MappingProxyTyp
         "relayout": (api.relayout, api.RELAYOUT),
         **{op: (partial(reduce_api.reduce, op=op), reduce_api.REDUCE) for op in FOLD},
         **{op: (f, reduce_api.NORM_OPERATIONS[op]) for op, f in reduce_api.NORM_FUNCTIONS.items()},
+        "attention": (attention_api.attention, attention_api.ATTENTION),
         "cross_entropy": (reduce_api.cross_entropy, reduce_api.CROSS_ENTROPY),
         "matmul": (product_api.matmul, product_api.MATMUL),
         "grouped_matmul": (grouped_api.grouped_matmul, grouped_api.GROUPED_MATMUL),
@@ -59,7 +60,8 @@ def prepare(op: str, x: Any, out: Any = None, **options: Any) -> Prepared:
     function, record = OPERATIONS[op]
     usual = _defaults(function)
     fixed = {record.arrays[0]: x, "out": out}
-    names = [name for name in usual if name not in (*fixed, "op")]
+    taken = (*record.options, *record.arrays, "simulate")
+    names = [name for name in usual if name in taken and name not in (*fixed, "op")]
     for name in options:
         check_choice(f"option of {op}", name, names)
     if missing := [name for name in names if usual[name] is Parameter.empty and name not in options]:

@@ -5,6 +5,7 @@
     move, elementwise      moves and maps
     rows, rowwise          rows: their data, and the bounds of results' errors; reductions, norms and losses
     gemm                   products
+    attention              attention
     baselines              the times of other libraries, and lower bounds from the hardware
 
 A module is imported when a family of its room is asked for.

@@ -287,3 +287,29 @@ def limits(
         Bound("load-store cycles", cycles, cycles / (board.sms * clock_of(board)) * 1e6),
     )
     return tuple(sorted(bounds, key=lambda b: -b.least_us))
+
+
+def torch_attention(
+    backend: str, given: Sequence[Any], element: str, *, causal: bool, scale: float, group: int
+) -> Launch | None:
+    """PyTorch's scaled_dot_product_attention of q, k and v by a back end, "cudnn" or "flash"; None where it
+    is missing or refuses these."""
+    if import_trouble("torch", ""):
+        return None
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    q, k, v = (_tensor(x, element) for x in given)
+    chosen = SDPBackend.CUDNN_ATTENTION if backend == "cudnn" else SDPBackend.FLASH_ATTENTION
+
+    def launch() -> object:
+        with sdpa_kernel([chosen]):
+            return torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, is_causal=causal, scale=scale, enable_gqa=group > 1
+            )
+
+    try:
+        launch()
+    except RuntimeError:
+        return None
+    return launch

@@ -39,9 +39,18 @@ ARCHS = {"gemm-sm75": "sm_75", "gemm-sm90": "sm_90a"}
 """Of the cases of the bench; of other families it is sm_90."""
 
 
+def _attended(rng: random.Random) -> Case:
+    shape = rng.randint(1, 4), 2 * rng.randint(1, 16), rng.randint(1, 1 << 14), rng.choice((64, 128, 256))
+    sides = tuple(rng.choice((None, None, rng.randint(0, 4096))) for _ in "lr")
+    asked: dict[str, Any] = {"shape": shape, "dtype": rng.choice(("bf16", "f16")), "window": sides}
+    asked |= {"group": rng.choice((1, 2))}
+    return Case("attention", "sm_90", {**asked, "causal": rng.random() < 0.4, "sums": rng.random() < 0.5})
+
+
 def drawn(family: str, count: int = DRAWN) -> list[Case]:
     """Random problems of a family, by the generator of its room; fewer are the first of more."""
-    (draw,) = (d for d in ROOMS.values() if any(d(random.Random(n)).family == family for n in range(99)))
+    rooms = (*ROOMS.values(), _attended)
+    (draw,) = (d for d in rooms if any(d(random.Random(n)).family == family for n in range(99)))
     rng = random.Random(f"{SEED} {family}")
     cases = iter(lambda: draw(rng), None)
     return list(islice((case for case in cases if case.family == family), count))

@@ -20,6 +20,7 @@ KINDS = (
     "codegen.instr.functions codegen.instr.functions.Argument codegen.instr.functions.ScalarFunction",
     "codegen.terms.Value",
     "dtype.DType",
+    "kernels.attention.problem.AttentionProblem kernels.attention.program.AttentionConfig",
     "kernels.elementwise.MapProblem kernels.elementwise.MapConfig",
     "kernels.gemm.epilogue.AddMatrix kernels.gemm.epilogue.AddVector kernels.gemm.epilogue.Epilogue",
     "kernels.gemm.epilogue.Map kernels.gemm.epilogue.Scale",

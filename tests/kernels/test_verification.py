@@ -129,7 +129,7 @@ def test_buffers_are_the_same_for_the_same_seed(name: str) -> None:
     first, same, other = (
         checks_of(family).buffers(p, checks_of(family).trials(p)[0], seed) for seed in (1, 1, 2)
     )
-    source = next(name for name in ("a", "src", "x") if name in first)
+    source = next(name for name in ("a", "src", "x", "q") if name in first)
     assert all(np.array_equal(first[x], same[x]) for x in first)
     assert not np.array_equal(first[source], other[source]) and len(set(first[source].tolist())) > 9
 

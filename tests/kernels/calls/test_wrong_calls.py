@@ -17,7 +17,7 @@ from tests.sweeps import each
 
 SEED = 20261129
 
-WRITTEN = ("out", "residual")
+WRITTEN = ("out", "residual", "lse")
 BESIDE = object()
 """Stands for a part of x's own memory, from its second element on."""
 
@@ -38,6 +38,10 @@ def arrays_of(op: str, rng: random.Random) -> tuple[dict[str, Any], dict[str, An
             return {"x": flat, "out": flat * 0}, {"src": Layout((m, n), (n, 1)), "dst": Layout((m, n))}
         case "matmul":
             return {"x": x, "b": np.ones((n, k), kind), "out": np.zeros((m, k), kind)}, {}
+        case "attention":
+            q, other = np.ones((1, 2, m, 64), "f2"), np.ones((1, 1, n, 64), "f2")
+            made = {"x": q, "k": other, "v": other.copy(), "lse": np.zeros((1, 2, m), "f4")}
+            return made | {"out": np.zeros_like(q)}, {}
         case "grouped_matmul":
             made = {"x": x, "b": np.ones((2, n, k), kind), "sizes": np.array([1, m - 1])}
             return made | {"out": np.zeros((m, k), kind)}, {}

@@ -19,7 +19,7 @@ from layoutalg.kernels.norms import NORMS
 FamilyArgument: TypeAlias = Annotated[
     str,
     argument(
-        "tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
+        "tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; attention; permute, sum, "
         f"max, mean, min, prod, argmax, argmin, var, logsumexp, {', '.join(NORMS)}, "
         f"cross_entropy, {FUNCTION_NAMES}, add.",
         complete=families,
@@ -28,7 +28,8 @@ FamilyArgument: TypeAlias = Annotated[
 KernelDtypeOption: TypeAlias = Annotated[
     str | None,
     option(
-        "Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90 and gemv, else f32.",
+        "Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90, gemv and attention, "
+        "else f32.",
         complete=dtypes,
     ),
 ]

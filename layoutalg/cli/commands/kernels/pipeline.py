@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from layoutalg.answers import Answer, Count, Positive, taken
 from layoutalg.arch import DEFAULT_ARCH
@@ -67,11 +67,13 @@ class PipelineAnswer(Answer, command="inspect pipeline"):
 
 
 def pipeline_command(
-    family: Annotated[str, argument("gemm-simt, gemm-sm75, gemm-sm80 or gemm-sm90.", complete=families)],
+    family: Annotated[
+        str, argument("gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90 or attention.", complete=families)
+    ],
     dtype: KernelDtypeOption = None,
     step: StepOption = None,
     tile: TileOption = None,
-    tiles: Annotated[int, "Number of k tiles shown."] = 4,
+    tiles: Annotated[int, "Number of k tiles, or tiles of keys, shown."] = 4,
     format_: Annotated[
         str | None, option("text, svg, png or pdf.", "--format", complete=one_of(*FORMATS))
     ] = None,
@@ -79,10 +81,11 @@ def pipeline_command(
     output: OutputOption = None,
     arch: ArchOption = DEFAULT_ARCH,
 ) -> None:
-    """Draw the pipeline of a GEMM's main loop: copies, stages, fragments and multiplications by step.
+    """Draw the pipeline of the main loop of a GEMM, or of attention: copies, stages, fragments and
+    multiplications by step.
 
     In a step, + is a copy that starts, > a copy in flight, * a tile that is read. With warp specialization
-    (gemm-sm90) there is a row per warp, and ? is what it waits for.
+    (gemm-sm90, attention) there is a row per warp, and ? is what it waits for.
 
     layoutalg inspect pipeline gemm-sm80 --step 8 --tiles 6 -o pipeline.svg
     """
@@ -96,18 +99,25 @@ def pipeline_command(
     if form in ("png", "pdf") and output is None:
         raise UnsupportedError(f"a {form} does not go to the terminal: name a file with -o FILE.{form}")
     chosen = find_family(family)
-    if "k" not in chosen.asks:
+    attends = family == "attention"
+    if "k" not in chosen.asks and not attends:
         products = ", ".join(name for name, other in FAMILIES.items() if "k" in other.asks)
-        raise UnsupportedError(f"{family} is no matrix product: {products} have a main loop over k")
+        raise UnsupportedError(
+            f"{family} is no matrix product: {products} have a main loop over k, attention over keys"
+        )
     Most.PARTS.integer(tiles, "tiles along k")
     with progress(f"following {family}"):
-        problem = chosen.problem(SIDE) if dtype is None else chosen.problem(SIDE, dtype=dtype)
+        side: Any = (1, 1, 1, 128) if attends else SIDE
+        problem = chosen.problem(side) if dtype is None else chosen.problem(side, dtype=dtype)
         name, config = find_config(chosen, problem, arch, step, tile)
         sequence = chosen.launches(problem, config, arch)
-        scalars = {**dict(sequence.scalars), **chosen.scalars(problem), "k": tiles * config.tile_k}
+        scalars = {**dict(sequence.scalars), **chosen.scalars(problem)}
+        scalars |= {"n": tiles * config.keys} if attends else {"k": tiles * config.tile_k}
         kernel = sequence.kernels[0]
         line: Timeline | RoleTimeline
-        if any(isinstance(s, Roles) for s in kernel.body):
+        if attends:
+            line = role_timeline(kernel, scalars | {"m": config.rows})
+        elif any(isinstance(s, Roles) for s in kernel.body):
             high, wide = config.tile_m * config.cluster_m, config.tile_n * config.cluster_n
             line = role_timeline(kernel, scalars | {"m": high, "n": wide})
         else:

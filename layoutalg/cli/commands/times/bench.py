@@ -49,7 +49,7 @@ def bench_command(
     family: Annotated[
         str,
         argument(
-            "tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; "
+            "tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; attention; "
             f"{FUNCTION_NAMES}, add; sum, mean, max, {', '.join(NORMS)}, reduce: all of them; min, "
             "prod, argmax, argmin, var, logsumexp, cross_entropy.",
             complete=families,
