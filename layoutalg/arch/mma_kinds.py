@@ -18,15 +18,15 @@ Here an accumulator is a layout (row, column) -> lane + 128 column.
 
 >>> print(*tmem_accumulator(64, 128))
 F ((16,4),128):((1,32),128)
->>> print(check_tcgen05("mxf4nvf4", 128, 256).blocks)
-(('ue8m0', 32), ('ue8m0', 16), ('ue4m3', 16))
+>>> kind = TCGEN05_KINDS["mxf4nvf4"]
+>>> kind.blocks, kind.rows(ctas=2), kind.columns(ctas=2)[:3]
+((('ue8m0', 32), ('ue8m0', 16), ('ue4m3', 16)), (128, 256), (16, 32, 48))
 
-Notes.  All of this is documented, none of it measured.  The shapes are those that CUTLASS asserts, a part of
-those of PTX's table, which lets N step by 8 for M = 128 and by 16 for two CTAs as well.  Kernels for it are
-not generated.
+Notes.  All of this is documented, none of it measured.  CUTLASS asserts a part of these shapes
+(layoutalg.atoms.tensor_memory).  K of 96, of mxf4 on sm_103, is left out.  Kernels for it are not generated.
 
-Source: PTX ISA 9.0, 9.7.16.2.1 (matrix shapes, table 39), 9.7.16.2.3 (data movement shapes), 9.7.16.10.5
-(data path layouts), 9.7.16 (block scaling); CUTLASS, include/cute/arch/mma_sm100_umma.hpp (asserts),
+Source: PTX ISA 9.0, 9.7.16.2.1 (matrix shapes, table 39), 9.7.16.2.3 (data movement shapes), 9.7.16.10.1
+(transposition, table 52), 9.7.16.10.5 (data path layouts), 9.7.16 (block scaling); CUTLASS,
 include/cutlass/detail/sm100_blockscaled_layout.hpp (the atom of scale factors).
 
 wgmma.mma_async: the types, shapes and operand sources that exist.
@@ -51,7 +51,8 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from layoutalg.arch.model import Provenance
-from layoutalg.errors import DivisibilityError, UnknownNameError, UnsupportedError
+from layoutalg.arch.swizzle_modes import Major
+from layoutalg.errors import DivisibilityError, UnsupportedError
 from layoutalg.layout import Layout, span
 
 WGMMA_M = 64
@@ -118,6 +119,43 @@ class Tcgen05Kind:
         """The instruction's name."""
         return f"tcgen05.mma.kind::{self.name}{'.block_scale' if self.blocks else ''}"
 
+    @property
+    def transposable(self) -> bool:
+        """True where A and B in shared memory may be M-major and N-major."""
+        return self.k <= 32
+
+    def multiplies(self, a: str, b: str, accumulator: str) -> bool:
+        """True where A and B of these types add up to the accumulator: f16 of f16 alone.
+
+        >>> [TCGEN05_KINDS["f16"].multiplies("bf16", "f16", d) for d in ("f32", "f16")]
+        [True, False]
+        """
+        exists = a in self.operands and b in self.operands and accumulator in self.accumulators
+        return exists and not (accumulator == "f16" and "bf16" in (a, b))
+
+    def rows(self, ctas: int = 1, *, ws: bool = False) -> tuple[int, ...]:
+        """M of one CTA or of two; `ws` is the weight-stationary form, which one CTA has without blocks.
+
+        >>> TCGEN05_KINDS["f16"].rows(), TCGEN05_KINDS["mxf4"].rows(), TCGEN05_KINDS["mxf4"].rows(ws=True)
+        ((64, 128), (128,), ())
+        """
+        if ws:
+            return () if ctas == 2 or self.blocks else (32, 64, 128)
+        return (128, 256) if ctas == 2 else (128,) if self.blocks else (64, 128)
+
+    def columns(self, ctas: int = 1, *, ws: bool = False, b_major: Major = "K") -> tuple[int, ...]:
+        """N of one CTA or of two; an N-major B of 8-bit elements steps twice as far.
+
+        >>> TCGEN05_KINDS["i8"].columns()[:6], TCGEN05_KINDS["f8f6f4"].columns(2, b_major="MN")[:2]
+        ((8, 16, 24, 32, 48, 64), (32, 64))
+        """
+        if ws:
+            return 64, 128, 256
+        step = 8 * ctas * (2 if self.k == 32 and b_major == "MN" else 1)
+        if self.name == "i8" and b_major == "K":
+            return (8, 16, 24, *range(32, 257, 16)) if ctas == 1 else tuple(range(32, 257, 32))
+        return tuple(range(step, 257, step))
+
 
 _NARROW = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
 
@@ -133,50 +171,6 @@ _TABLE = (
 
 TCGEN05_KINDS: Mapping[str, Tcgen05Kind] = MappingProxyType({kind.name: kind for kind in _TABLE})
 """Every kind by name, read only."""
-
-
-def check_tcgen05(kind: str, m: int, n: int, *, ctas: int = 1, ws: bool = False) -> Tcgen05Kind:
-    """The kind, if it multiplies M x N; `ctas` work together, `ws` is the weight-stationary form.
-
-    Raises UnknownNameError for another kind, UnsupportedError with what there is for another shape.
-
-    >>> check_tcgen05("f16", 128, 256).k
-    16
-    >>> check_tcgen05("f16", 128, 24)
-    Traceback (most recent call last):
-    layoutalg.errors.UnsupportedError: tcgen05.mma.kind::f16 of 128 x 24: with M = 128 N is a multiple of 16 \
-from 16 to 256
-    """
-    known = TCGEN05_KINDS.get(kind)
-    if known is None:
-        raise UnknownNameError("kind of tcgen05.mma", kind, TCGEN05_KINDS)
-    rows = _rows(known, ctas, ws)
-    what = f"{known.ptx}{' with .ws' if ws else ''} of {m} x {n}"
-    if m not in rows:
-        group = {1: "one CTA", 2: "two CTAs"}.get(ctas, f"{ctas} CTAs")
-        accepted = " or ".join(map(str, rows)) or "nothing"
-        raise UnsupportedError(f"{what}: M of {group} is {accepted}")
-    if ws:
-        if n not in (64, 128, 256):
-            raise UnsupportedError(f"{what}: N is 64, 128 or 256")
-        return known
-    step = 8 if known.blocks or m == 64 else 16
-    step = {"i8": 16}.get(kind, step) if ctas == 1 else 16 if known.blocks else 32
-    if n == 8 and kind == "i8" and ctas == 1:
-        return known
-    if n % step or not step <= n <= 256:
-        raise UnsupportedError(f"{what}: with M = {m} N is a multiple of {step} from {step} to 256")
-    return known
-
-
-def _rows(kind: Tcgen05Kind, ctas: int, ws: bool) -> tuple[int, ...]:
-    if ctas not in (1, 2) or (ws and (ctas == 2 or kind.blocks)):
-        return ()
-    if ws:
-        return 32, 64, 128
-    if ctas == 2:
-        return 128, 256
-    return (128,) if kind.blocks else (64, 128)
 
 
 def tmem_accumulator(m: int, n: int, *, ctas: int = 1, ws: bool = False) -> tuple[DataPath, Layout]:

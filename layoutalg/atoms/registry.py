@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from layoutalg.arch import Arch
 from layoutalg.atoms.atom import CopyAtom, MMAAtom
+from layoutalg.atoms.tensor_memory import find_umma_atom
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnknownNameError, UnsupportedError, check_type
 
@@ -93,7 +94,7 @@ def find_mma_atom(name: str | MMAAtom) -> MMAAtom:
     """The matrix instruction of a CUTLASS name; an MMAAtom is returned as it is.
 
     Raises UnknownNameError with the nearest names, UnsupportedError for a wgmma whose A is M-major and in
-    registers.
+    registers.  Names of tcgen05 are found by `find_umma_atom`.
 
     >>> find_mma_atom("SM89_16x8x32_F32E4M3E5M2F32_TN").ptx
     'mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32'
@@ -101,6 +102,10 @@ def find_mma_atom(name: str | MMAAtom) -> MMAAtom:
     if isinstance(name, MMAAtom):
         return name
     spelled, _ = _unwrapped(_clean(name))
+    if spelled.startswith("SM100_MMA_"):
+        return find_umma_atom(spelled)
+    if spelled.startswith("SM120_16x8x") and "_TN_VS<" in spelled:
+        spelled = f"SM120::BLOCKSCALED::{spelled}"
     for prefix, ours in _NAMESPACES:
         if spelled.startswith(prefix):
             spelled = ours + spelled.removeprefix(prefix)

@@ -20,6 +20,7 @@ TARGETS = {
     "sm_89": "sm_89",
     "sm_90": "sm_90a",
     "sm_100": "sm_100a",
+    "sm_120": "sm_120a",
 }
 """Where to compile what an architecture has first."""
 
@@ -48,7 +49,8 @@ def statement(atom: MMAAtom, more: int = 0) -> str:
         registers(atom, "B"),
         registers(atom, "C"),
     )
-    return f"{a_decl} {b_decl} {c_decl} {atom.ptx} {c}, {a}, {b}, {c};"
+    scales = "" if atom.scales is None else ", f, {h, h}, f, {h, h}"
+    return f"{a_decl} {b_decl} {c_decl} .reg .b32 f; .reg .b16 h; {atom.ptx} {c}, {a}, {b}, {c}{scales};"
 
 
 def wgmma(atom: MMAAtom, more: int = 0) -> str:
