@@ -51,7 +51,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from layoutalg.arch.model import Provenance
-from layoutalg.arch.swizzle_modes import Major
+from layoutalg.arch.swizzle_modes import HOPPER_MODES, Major, SwizzleMode
 from layoutalg.errors import DivisibilityError, UnsupportedError
 from layoutalg.layout import Layout, span
 
@@ -69,6 +69,11 @@ class WgmmaType:
     accumulators: tuple[str, ...]
     n_sizes: tuple[int, ...]
     transposable: bool = False
+    mn_modes: tuple[SwizzleMode, ...] = HOPPER_MODES
+
+    def modes(self, major: Major) -> tuple[SwizzleMode, ...]:
+        """The swizzle modes of an operand of this major-ness."""
+        return HOPPER_MODES if major == "K" else self.mn_modes
 
 
 _EVERY_8 = tuple(range(8, 257, 8))
@@ -171,6 +176,56 @@ _TABLE = (
 
 TCGEN05_KINDS: Mapping[str, Tcgen05Kind] = MappingProxyType({kind.name: kind for kind in _TABLE})
 """Every kind by name, read only."""
+
+
+_IDESC = {
+    "d": (4, 2), "a": (7, 3), "b": (10, 3), "a_negated": (13, 1), "b_negated": (14, 1), "a_major": (15, 1),
+    "b_major": (16, 1), "n": (17, 6), "scale": (23, 1), "m": (24, 5),
+}  # fmt: skip
+"""Lowest bit and number of bits of the instruction descriptor's fields; scales of blocks are of `scale`."""
+
+_CODES = {
+    "f16": 0, "bf16": 1, "tf32": 2, "u8": 0, "s8": 1, "e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5,
+}  # fmt: skip
+"""The types of A and B; e2m1 is 1 where it is packed."""
+
+_SUMS = {"f16": 0, "f32": 1, "s32": 2}
+
+
+def instruction_descriptor(
+    kind: Tcgen05Kind,
+    types: tuple[str, str, str],
+    m: int,
+    n: int,
+    *,
+    majors: tuple[Major, Major] = ("K", "K"),
+    scale: str = "",
+) -> int:
+    """The 32 bits that say types and shape of a dense tcgen05.mma; `types` are those of A, B and D.
+
+    `scale` is the type of the scale factors.  Nothing is negated, and the identifiers of factors are 0.
+    Source: PTX ISA 9.0, 9.7.16.4.2, tables 42 to 44.
+
+    >>> hex(instruction_descriptor(TCGEN05_KINDS["f16"], ("bf16", "bf16", "f32"), 128, 256))
+    '0x8400490'
+    """
+    a, b, d = types
+    fields = {
+        "a": 1 if kind.k == 64 else _CODES[a], "b": 1 if kind.k == 64 else _CODES[b],
+        "d": 0 if kind.blocks else _SUMS[d], "n": n // 8, "m": m // 16, "scale": int(scale == "ue8m0"),
+        "a_major": int(majors[0] == "MN"), "b_major": int(majors[1] == "MN"),
+    }  # fmt: skip
+    return sum(value << _IDESC[name][0] for name, value in fields.items())
+
+
+def decode_instruction(value: int) -> dict[str, int]:
+    """The fields of an instruction descriptor as they are stored, m and n in elements.
+
+    >>> decode_instruction(0x8400490)["n"]
+    256
+    """
+    fields = {name: value >> low & ((1 << bits) - 1) for name, (low, bits) in _IDESC.items()}
+    return fields | {"m": fields["m"] * 16, "n": fields["n"] * 8}
 
 
 def tmem_accumulator(m: int, n: int, *, ctas: int = 1, ws: bool = False) -> tuple[DataPath, Layout]:

@@ -22,7 +22,13 @@ from layoutalg.atoms.core_matrix import mode_of
 from layoutalg.atoms.effect import collect, hold, places, run_copy, run_mma
 from layoutalg.atoms.registry import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom, require_atom
 from layoutalg.atoms.tensor import Tensor, copy_tensor
-from layoutalg.atoms.tensor_memory import tensor_memory, tmem_load_tv, umma_rows
+from layoutalg.atoms.tensor_memory import (
+    MOST_REGISTERS,
+    TMEM_SHAPES,
+    tensor_memory,
+    tmem_load_tv,
+    umma_rows,
+)
 from layoutalg.atoms.tiled_copy import (
     TiledCopy,
     make_tiled_copy,
@@ -39,6 +45,8 @@ from layoutalg.atoms.tiled_mma import TiledMMA, make_tiled_mma
 __all__ = [
     "COPY_ATOMS",
     "MMA_ATOMS",
+    "MOST_REGISTERS",
+    "TMEM_SHAPES",
     "CopyAtom",
     "MMAAtom",
     "Operand",

@@ -63,7 +63,7 @@ from layoutalg.layout import Layout, concat, leaves, modes, whole_number
 MOST_REGISTERS = 128
 """32-bit registers that one tcgen05.ld or .st moves per lane."""
 
-SHAPES: dict[str, tuple[int, int, int]] = {
+TMEM_SHAPES: dict[str, tuple[int, int, int]] = {
     "32x32b": (32, 32, 1),
     "16x64b": (16, 64, 1),
     "16x128b": (16, 128, 2),
@@ -78,7 +78,7 @@ def registers_of(shape: str, repeat: int) -> Layout:
     >>> print(registers_of("16x256b", 1), registers_of("16x64b", 2))
     ((4,8),(64,2)):((64,256),(1,2048)) ((2,2,8),(32,2)):((1024,32,128),(1,64))
     """
-    _, bits, _ = SHAPES[shape]
+    _, bits, _ = TMEM_SHAPES[shape]
     row = bits * repeat
     threads, values = {
         "32x32b": ([(32, row)], [(32 * repeat, 1)]),
@@ -90,7 +90,7 @@ def registers_of(shape: str, repeat: int) -> Layout:
 
 
 def _tensor_memory(shape: str, repeat: int, *, load: bool) -> CopyAtom:
-    lanes, bits, _ = SHAPES[shape]
+    lanes, bits, _ = TMEM_SHAPES[shape]
     memory, held = Layout((32, lanes * bits * repeat), (0, 1)), registers_of(shape, repeat)
     kind = "ld" if load else "st"
     return CopyAtom(
@@ -108,7 +108,7 @@ def _tensor_memory(shape: str, repeat: int, *, load: bool) -> CopyAtom:
 TENSOR_MEMORY_COPIES: tuple[CopyAtom, ...] = tuple(
     _tensor_memory(shape, 1 << j, load=load)
     for load in (True, False)
-    for shape, (_, _, registers) in SHAPES.items()
+    for shape, (_, _, registers) in TMEM_SHAPES.items()
     for j in range((MOST_REGISTERS // registers).bit_length())
 )
 """Loads and stores of tensor memory, by shape and repetition."""
@@ -124,9 +124,9 @@ def tmem_load_tv(m: int, n: int, shape: str) -> Layout:
     >>> print(tmem_load_tv(128, 8, "16x256b"))
     ((4,8,4),(2,2,2)):((256,1,32),(128,8,16))
     """
-    check_choice("shape of tcgen05.ld", shape, SHAPES)
+    check_choice("shape of tcgen05.ld", shape, TMEM_SHAPES)
     m, n = whole_number(m, "M"), whole_number(n, "N")
-    lanes, bits, _ = SHAPES[shape]
+    lanes, bits, _ = TMEM_SHAPES[shape]
     if m not in (64, 128) or (m == 64 and lanes == 32):
         raise UnsupportedError(
             f"tcgen05.ld.{shape} of {m} rows: four warps read 128 rows, or 64 with shapes of 16 lanes"
