@@ -201,6 +201,7 @@ def check_tcgen05(
         broken("source", "A is M-major in tensor memory", ("K-major operands",), a_major="K")
     if faults:
         return Legality(subject, tuple(faults), rules=rules)
+    rules += (TCGEN05_RULES["tcgen05.columns"],)
     path, place = tmem_accumulator(m, n, ctas=ctas, ws=ws)
     wide = tmem_columns(place)
     if not 0 <= column <= TMEM_COLUMNS - wide:
@@ -208,6 +209,8 @@ def check_tcgen05(
     right = instruction_descriptor(
         found, names, m, n, majors=(a_major, b_major), scale=block[0] if block else ""
     )
+    if descriptor is not None:
+        rules += (TCGEN05_RULES["tcgen05.instruction"],)
     if descriptor is not None and descriptor != right:
         asked, wanted = decode_instruction(descriptor), decode_instruction(right)
         wrong = ", ".join(f"{name} {asked[name]}" for name in wanted if asked[name] != wanted[name])
@@ -226,9 +229,8 @@ def check_tcgen05(
     )
 
 
-_OF_PRODUCTS = (
-    "type", "accumulator", "scale", "ws", "m", "n", "transpose", "source", "columns", "instruction",
-)  # fmt: skip
+_OF_PRODUCTS = ("type", "accumulator", "scale", "ws", "m", "n", "transpose", "source")
+"""The rules of products that are checked at once."""
 
 
 def _block(scale: str | None) -> tuple[str, int] | None:

@@ -96,9 +96,8 @@ def legal_command(
         str,
         argument(
             "tma: the tensor in global memory. wgmma, tcgen05: the operand in shared memory, an atom's name "
-            "with --tile, or the types A,B,ACCUMULATOR of an instruction. tcgen05.ld and .st: the accumulator "
-            "as a layout to lane + 128 column. Otherwise the tile that is accessed. - reads it from standard "
-            "input.",
+            "with --tile, or the types A,B,ACCUMULATOR of an instruction. tcgen05.ld, .st: the accumulator, "
+            "a layout to lane + 128 column. Otherwise the tile that is accessed. - reads it from stdin.",
             stdin="text",
         ),
     ],
@@ -261,7 +260,8 @@ def _subject(what: str, layout: str, dtype: str, arch: str, requested: dict[str,
         check, options = legality.check_wgmma, _OPERAND
         if kind == "tcgen05":
             check, options = legality.check_tcgen05_operand, _UMMA_OPERAND
-        fixed |= {"layout": _operand(layout, dtype, requested.pop("--tile", None))}
+        stored = "u8" if kind == "tcgen05" and dtype in ("e2m3", "e3m2") else dtype
+        fixed |= {"layout": _operand(layout, stored, requested.pop("--tile", None))}
         requested.setdefault("--operand", "A")
     elif kind.startswith("tcgen05."):
         check, options = legality.check_tcgen05_access, _TENSOR
