@@ -29,11 +29,12 @@ from layoutalg.legality.tcgen05 import (
 )
 from layoutalg.legality.tiles import SharedTile, shared_tiles
 from layoutalg.legality.tma import TmaCopy, check_tensor_map, check_tma
-from layoutalg.legality.tma_rules import MAX_BOX_ELEMS, TMA_RULES
+from layoutalg.legality.tma_rules import LOAD_MODES, MAX_BOX_ELEMS, TMA_RULES
 from layoutalg.legality.wgmma import WgmmaInstruction, WgmmaOperand, check_wgmma, check_wgmma_instruction
 from layoutalg.legality.wgmma_rules import WGMMA_RULES
 
 __all__ = [
+    "LOAD_MODES",
     "MAX_BOX_ELEMS",
     "MEMORY_RULES",
     "TCGEN05_RULES",

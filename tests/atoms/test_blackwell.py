@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 
 from layoutalg.arch import ARCHS
-from layoutalg.atoms import MMA_ATOMS, MMAAtom, find_mma_atom, require_atom, tensor_memory, umma_rows
+from layoutalg.atoms import (
+    MMA_ATOMS,
+    MMAAtom,
+    find_mma_atom,
+    make_tiled_mma,
+    require_atom,
+    tensor_memory,
+    umma_rows,
+)
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.layout import Layout, flatten_tree, unflatten_tree
 from tests.atoms.cute_blackwell import DATA
@@ -152,3 +160,17 @@ def test_tiles_of_accumulators_share_no_cell(m: int, n: int) -> None:
     layout = tensor_memory(find_mma_atom(name), "C", (2, 2))
     cells = {layout(i) for i in range(4 * m * n)}
     assert len(cells) == 4 * m * n == len(cells & set(range(4 * m * n)))
+
+
+def test_the_fragment_of_a_tiled_mma_lies_in_tensor_memory() -> None:
+    """CuTe's make_fragment_C of the first tutorial of Blackwell: a CTA's tile is products side by side."""
+    mma = make_tiled_mma("SM100_MMA_F16BF16_SS<half_t,half_t,float,64,128>")
+    part = mma.get_slice(0)
+    assert part.partition_fragment_C(Layout((128, 256))) == Layout(
+        (((16, 4), 128), 2, 2), (((1, 32), 128), 16, 128 * 128)
+    )
+    pair = make_tiled_mma("SM100_MMA_F16BF16_2x1SM_SS<half_t,half_t,float,256,128>").get_slice(1)
+    assert pair.partition_C(Layout((256, 128)))[1] == 128
+    assert pair.partition_fragment_C(Layout((256, 128))) == Layout(((128, 128), 1, 1), ((1, 128), 0, 0))
+    with pytest.raises(UnsupportedError, match="from shared memory"):
+        part.partition_fragment_A(Layout((128, 64)))

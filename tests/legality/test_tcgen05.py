@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -17,6 +17,8 @@ from layoutalg.atoms import TMEM_SHAPES, find_mma_atom, tmem_load_tv
 from layoutalg.errors import LayoutAlgError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.layout import Layout
 from layoutalg.legality import (
+    Legality,
+    Tcgen05Instruction,
     check_tcgen05,
     check_tcgen05_access,
     check_tcgen05_operand,
@@ -29,18 +31,16 @@ from tests.sweeps import each
 TYPES = sorted({name for kind in TCGEN05_KINDS.values() for name in kind.operands} | {"f32", "s4"})
 
 
-def judged(row: dict[str, Any]) -> Iterator[int]:
-    """The instruction descriptor of a row of CUTLASS's, as the library writes it."""
+def judged(row: dict[str, Any]) -> Legality[Tcgen05Instruction]:
+    """The verdict on a row of CUTLASS's."""
     atom = find_mma_atom(row["atom"])
     majors = re.findall(r"Major::(\w+)", row["atom"])
     scale = None if atom.scales is None else f"{atom.scales.dtype},{atom.scales.block}"
-    found = check_tcgen05(
+    return check_tcgen05(
         atom.dtypes.a, atom.dtypes.b, atom.dtypes.d, *atom.shape_mnk[:2], scale=scale, ctas=atom.threads,
         kind=atom.ptx.partition("kind::")[2].partition(".")[0], a_major=majors[0], b_major=majors[1],
         a_source=atom.a_in, descriptor=row["idesc"],
-    ).require()  # fmt: skip
-    assert found.ptx.removesuffix(".block32") == atom.ptx.removesuffix(".block32")
-    yield found.descriptor
+    )  # fmt: skip
 
 
 UMMA = [row for row in ROWS if "idesc" in row]
@@ -48,13 +48,23 @@ UMMA = [row for row in ROWS if "idesc" in row]
 
 @each("row", UMMA[::150])
 def test_the_descriptor_is_cutlasss(row: dict[str, Any]) -> None:
-    assert list(judged(row)) == [row["idesc"]]
+    found = judged(row).require()
+    assert found.descriptor == row["idesc"]
+    assert found.ptx.startswith(find_mma_atom(row["atom"]).ptx)
 
 
 @pytest.mark.deep
 def test_every_descriptor_is_cutlasss() -> None:
+    """But for what PTX rules out of M- and N-major operands and CUTLASS does not assert."""
+    refused = set()
     for row in UMMA:
-        assert list(judged(row)) == [row["idesc"]], row["atom"]
+        report = judged(row)
+        if report.legal:
+            assert report.require().descriptor == row["idesc"], row["atom"]
+        else:
+            assert "Major::MN" in row["atom"], row["atom"]
+            refused.add((re.sub("(_2x1SM)?_SS<.*", "", row["atom"]), *report.broken))
+    assert refused == {("SM100_MMA_MXF8F6F4", "tcgen05.n"), ("SM100_MMA_MXF4", "tcgen05.transpose")}
 
 
 @given(st.data())

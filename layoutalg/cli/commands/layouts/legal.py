@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _TYPES = re.compile(r"[a-z0-9]{1,8}(?:,[a-z0-9]{1,8}){2}")
 
 
+_LOAD_MODES = ("tile", "tile::gather4", "tile::scatter4")
+
+
 class _Subject(NamedTuple):
     """A question: its check, the arguments of it by name, and the option that says each of them."""
 
@@ -111,6 +114,10 @@ def legal_command(
     element_strides: Annotated[
         str | None, option("tma: traversal strides, one per leaf of the tensor: 1x2.")
     ] = None,
+    load_mode: Annotated[
+        str | None,
+        option("tma: tile, tile::gather4 or tile::scatter4.", complete=one_of(*_LOAD_MODES)),
+    ] = None,
     nan_fill: Annotated[bool, option("tma: fill out-of-bounds elements with NaN.")] = False,
     shared: Annotated[str | None, option("tma: the shared-memory layout that the kernel expects.")] = None,
     shared_alignment: Annotated[
@@ -131,7 +138,7 @@ def legal_command(
     scale: Annotated[
         str | None, option("tcgen05: scale factors, their type and the elements of one: ue8m0,32.")
     ] = None,
-    ctas: Annotated[int | None, option("tcgen05: CTAs of the instruction, 1 or 2. Default: 1.")] = None,
+    ctas: Annotated[int | None, option("tcgen05, tma: CTAs of the instruction, 1 or 2. Default: 1.")] = None,
     ws: Annotated[bool, option("tcgen05: the weight-stationary form.")] = False,
     warp: Annotated[int | None, option("tcgen05.ld, .st: the warp. Default: 0.")] = None,
     lane: Annotated[
@@ -197,7 +204,7 @@ def legal_command(
         "--nan-fill": nan_fill or None, "--shared": _layout(shared), "--shared-alignment": shared_alignment,
         "--alignment": alignment, "--operand": operand, "--major": major, "--m": m, "--n": n, "--base": base,
         "--kind": kind, "--scale": scale, "--ctas": ctas, "--ws": ws or None, "--warp": warp, "--lane": lane,
-        "--column": column,
+        "--column": column, "--load-mode": load_mode,
         "--descriptor": _bits(descriptor), "--tile": _ints(tile), "--a-source": a_source, "--tv": _layout(tv),
         "--source": _layout(source), "--source-alignment": source_alignment, "--source-bytes": source_bytes,
     }  # fmt: skip
@@ -222,6 +229,7 @@ _TMA = {
     "tensor": "", "element": "--dtype", "box": "--box", "mode": "--mode", "interleave_bytes": "--interleave",
     "element_strides": "--element-strides", "nan_fill": "--nan-fill", "shared": "--shared",
     "shared_alignment_bytes": "--shared-alignment", "global_alignment_bytes": "--alignment", "arch": "--arch",
+    "load_mode": "--load-mode", "ctas": "--ctas",
 }  # fmt: skip
 _OPERAND = {
     "layout": "", "element": "--dtype", "operand": "--operand", "major": "--major", "n": "--n",
