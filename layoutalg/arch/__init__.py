@@ -24,7 +24,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from layoutalg.arch.architectures import ARCHS, DEFAULT_ARCH, find_arch, find_board, find_target
+from layoutalg.arch.architectures import (
+    ARCHS,
+    DEFAULT_ARCH,
+    TCGEN05_ARCH,
+    find_arch,
+    find_board,
+    find_target,
+)
 from layoutalg.arch.boards import (
     BOARDS,
     DRAM_RULES,
@@ -45,6 +52,7 @@ from layoutalg.arch.descriptor import (
 from layoutalg.arch.instruction_names import find_instruction, instruction_name
 from layoutalg.arch.instructions import INSTRUCTIONS, instruction_table
 from layoutalg.arch.mma_kinds import (
+    INSTRUCTION_FIELDS,
     TCGEN05_KINDS,
     TMEM_COLUMNS,
     TMEM_LANES,
@@ -52,9 +60,9 @@ from layoutalg.arch.mma_kinds import (
     WGMMA_TYPES,
     Tcgen05Kind,
     WgmmaType,
-    decode_instruction,
     instruction_descriptor,
     scale_factor_layout,
+    sizes_text,
     tmem_accumulator,
     tmem_columns,
 )
@@ -97,6 +105,7 @@ __all__ = [
     "FLOAT_TYPES",
     "HOPPER_MODES",
     "INSTRUCTIONS",
+    "INSTRUCTION_FIELDS",
     "MAX_OFFSET_BYTES",
     "MMA_ATOMS",
     "MULTICAST_LEAST",
@@ -105,6 +114,7 @@ __all__ = [
     "SOURCE",
     "SWIZZLE_MODES",
     "T4_ACHIEVED",
+    "TCGEN05_ARCH",
     "TCGEN05_KINDS",
     "TENSOR_CORES",
     "TENSOR_MAP_TYPES",
@@ -131,7 +141,6 @@ __all__ = [
     "atom_layout",
     "board_rates",
     "decode_descriptor",
-    "decode_instruction",
     "descriptor_text",
     "encode_descriptor",
     "find_arch",
@@ -146,6 +155,7 @@ __all__ = [
     "instruction_name",
     "instruction_table",
     "scale_factor_layout",
+    "sizes_text",
     "tensor_map_arguments",
     "tensor_map_text",
     "tmem_accumulator",

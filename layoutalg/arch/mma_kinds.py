@@ -45,7 +45,7 @@ include/cute/arch/mma_sm90_gmma.hpp.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -102,6 +102,16 @@ TMEM_COLUMNS = 512
 
 DataPath: TypeAlias = Literal["A", "B", "D", "E", "F", "G"]
 """The data path: the lane and column of tensor memory that an element of a dense product goes to."""
+
+
+def sizes_text(sizes: Sequence[object]) -> str:
+    """Accepted values in words: all of a few, else the first and the last.
+
+    >>> sizes_text((64, 128)), sizes_text(range(8, 257, 8))
+    ('64, 128', '8, 16, 24, 32, 40, 48, ..., 256')
+    """
+    listed = [*map(str, sizes)]
+    return ", ".join(listed if len(listed) < 8 else [*listed[:6], "...", listed[-1]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +188,7 @@ TCGEN05_KINDS: Mapping[str, Tcgen05Kind] = MappingProxyType({kind.name: kind for
 """Every kind by name, read only."""
 
 
-_IDESC = {
+INSTRUCTION_FIELDS: Mapping[str, tuple[int, int]] = {
     "d": (4, 2), "a": (7, 3), "b": (10, 3), "a_negated": (13, 1), "b_negated": (14, 1), "a_major": (15, 1),
     "b_major": (16, 1), "n": (17, 6), "scale": (23, 1), "m": (24, 5),
 }  # fmt: skip
@@ -215,17 +225,7 @@ def instruction_descriptor(
         "d": 0 if kind.blocks else _SUMS[d], "n": n // 8, "m": m // 16, "scale": int(scale == "ue8m0"),
         "a_major": int(majors[0] == "MN"), "b_major": int(majors[1] == "MN"),
     }  # fmt: skip
-    return sum(value << _IDESC[name][0] for name, value in fields.items())
-
-
-def decode_instruction(value: int) -> dict[str, int]:
-    """The fields of an instruction descriptor as they are stored, m and n in elements.
-
-    >>> decode_instruction(0x8400490)["n"]
-    256
-    """
-    fields = {name: value >> low & ((1 << bits) - 1) for name, (low, bits) in _IDESC.items()}
-    return fields | {"m": fields["m"] * 16, "n": fields["n"] * 8}
+    return sum(value << INSTRUCTION_FIELDS[name][0] for name, value in fields.items())
 
 
 def tmem_accumulator(m: int, n: int, *, ctas: int = 1, ws: bool = False) -> tuple[DataPath, Layout]:

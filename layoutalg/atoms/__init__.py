@@ -8,7 +8,7 @@ wgmma        the rows of wgmma.mma_async
 rows         how a row of a table becomes an atom
 core_matrix  the 8 x 16 byte matrix from which every fragment is built
 tensor       Tensor: values with a layout; copy_tensor
-tensor_memory  tcgen05 of sm_100: umma_rows, its products; tensor_memory: where their operands lie;
+tensor_memory  tcgen05 of sm_100: umma_rows, its products; tmem_layout: where their operands lie;
              loads and stores, and tmem_load_tv: what threads hold after them
 tiling       what TiledCopy and TiledMMA share
 tiled_copy   TiledCopy, make_tiled_copy and its relatives
@@ -25,7 +25,7 @@ from layoutalg.atoms.tensor import Tensor, copy_tensor
 from layoutalg.atoms.tensor_memory import (
     MOST_REGISTERS,
     TMEM_SHAPES,
-    tensor_memory,
+    tmem_layout,
     tmem_load_tv,
     umma_rows,
 )
@@ -71,8 +71,8 @@ __all__ = [
     "require_atom",
     "run_copy",
     "run_mma",
-    "tensor_memory",
     "tile_copy",
+    "tmem_layout",
     "tmem_load_tv",
     "umma_rows",
 ]

@@ -28,7 +28,7 @@ template's name and are not listed in MMA_ATOMS, since there are thousands.  The
 ((row, column), tile, ...) -> lane + 128 column:
 
 >>> atom = find_umma_atom("SM100_MMA_F16BF16_SS<half_t, half_t, float, 64, 96>")
->>> print(atom.c_tv, tensor_memory(atom, "C"), tensor_memory(atom, "C", (2, 2)))
+>>> print(atom.c_tv, tmem_layout(atom, "C"), tmem_layout(atom, "C", (2, 2)))
 (1,(64,96)):(0,(1,64)) ((16,4),96):((1,32),128) (((16,4),96),2,2):(((1,32),128),16,12288)
 
 Notes.  Rows of 64 use half of the lanes; the next tile takes the other half, but for the products whose A
@@ -49,7 +49,7 @@ from itertools import product
 from typing import NamedTuple
 
 from layoutalg.algebra import logical_product, upcast
-from layoutalg.arch import TCGEN05_KINDS, Tcgen05Kind, tmem_accumulator
+from layoutalg.arch import TCGEN05_KINDS, Tcgen05Kind, sizes_text, tmem_accumulator
 from layoutalg.atoms.atom import BlockScales, CopyAtom, MMAAtom, Operand, OperandPlace
 from layoutalg.atoms.core_matrix import mode_of
 from layoutalg.atoms.rows import template_name, types_of
@@ -264,7 +264,8 @@ def umma_rows() -> Iterator[UmmaRow]:
     """
     for operation, kinds in _KINDS.items():
         for kind in map(TCGEN05_KINDS.__getitem__, kinds):
-            blocks = [x for x in kind.blocks if kinds[0] == kind.name or x[1] == 16] or [None]
+            own = [x for x in kind.blocks if kinds[0] == kind.name or x[1] == 16]
+            blocks: list[tuple[str, int] | None] = [*own] or [None]
             for ctas, source, scaled, block, d, a, b in product(
                 (1, 2), ("SS", "TS"), (False, True), blocks, kind.accumulators, kind.operands, kind.operands
             ):
@@ -307,18 +308,13 @@ def find_umma_atom(name: str) -> MMAAtom:
         kind = TCGEN05_KINDS[_KINDS[operation][-1]]
         raise UnsupportedError(
             f"{name}: CuTe has A and B of {', '.join(kind.operands)} into {' or '.join(kind.accumulators)}, "
-            f"M of {' or '.join(map(str, row.rows))}, N of {_listed(row.columns)}"
+            f"M of {' or '.join(map(str, row.rows))}, N of {sizes_text(row.columns)}"
             + (f", factors of {' or '.join(f'{t} for {n}' for t, n in kind.blocks)}" if kind.blocks else "")
         )
     return row.build()
 
 
-def _listed(sizes: tuple[int, ...]) -> str:
-    """Sizes at equal distances in short."""
-    return f"{sizes[0]}, {sizes[1]}, {sizes[2]}, ..., {sizes[-1]}"
-
-
-def tensor_memory(atom: MMAAtom, operand: Operand, tiles: tuple[int, ...] = ()) -> Layout:
+def tmem_layout(atom: MMAAtom, operand: Operand, tiles: tuple[int, ...] = ()) -> Layout:
     """((row, column), tile, ...) of one CTA -> lane + 128 column of an operand: CuTe's fragment.
 
     Columns of D are 32 bits, those of A count its elements.  `tiles` are the numbers of products along
@@ -326,7 +322,7 @@ def tensor_memory(atom: MMAAtom, operand: Operand, tiles: tuple[int, ...] = ()) 
     does not lie in tensor memory.
 
     >>> atom = find_umma_atom("SM100_MMA_F16BF16_2x1SM_TS<half_t, half_t, float, 128, 64>")
-    >>> print(tensor_memory(atom, "C"), tensor_memory(atom, "A"))
+    >>> print(tmem_layout(atom, "C"), tmem_layout(atom, "A"))
     (64,(32,2)):(1,(128,64)) (128,16):(1,128)
     """
     if atom.place(operand) != "tensor":

@@ -46,7 +46,7 @@ from layoutalg.algebra import (
 from layoutalg.atoms.atom import MMAAtom, Operand, check_operand
 from layoutalg.atoms.registry import find_mma_atom
 from layoutalg.atoms.tensor import Tensor
-from layoutalg.atoms.tensor_memory import tensor_memory
+from layoutalg.atoms.tensor_memory import tmem_layout
 from layoutalg.atoms.tiling import Matrix, as_layout, check_multiples, compose_first, nearest_multiple, take
 from layoutalg.compose import Tiler, compose_layouts, tiler_text
 from layoutalg.decide import cosize, find_coordinate, is_bijective, is_injective
@@ -261,7 +261,7 @@ class ThrMMA:
         layout = matrix.layout if isinstance(matrix, Tensor) else matrix
         mine = self.partition(operand, layout)[0]
         if atom.place(operand) == "tensor":
-            return tensor_memory(atom, operand, tuple(size(mode) for mode in modes(innermost(mine))[1:]))
+            return tmem_layout(atom, operand, tuple(size(mode) for mode in modes(innermost(mine))[1:]))
         held = Layout(mine.shape) if operand == "C" else make_fragment_like(mine)
         if not isinstance(matrix, Tensor):
             return held

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Literal
 
 from layoutalg.arch import TMEM_LANES
-from layoutalg.atoms import CopyAtom, MMAAtom, Operand, mode_of, tensor_memory
+from layoutalg.atoms import CopyAtom, MMAAtom, Operand, mode_of, tmem_layout
 from layoutalg.compose import compose_layouts
 from layoutalg.decide import cosize
 from layoutalg.draw.picture import EMPTY_PANEL, Panel, Picture, tv_picture
@@ -75,14 +75,18 @@ def mma_picture(atom: MMAAtom) -> Picture:
 
 def _in_tensor_memory(atom: MMAAtom, operand: Operand) -> Panel:
     """The lane and column of every element of an operand in tensor memory."""
-    place = tensor_memory(atom, operand)
+    place = tmem_layout(atom, operand)
     rows, columns = (layout_size(mode) for mode in modes(place))
-    lanes, cells, step = [], [], 1
+    digits, step = [], 1
     for extent, address in leaves(place):
-        (lanes if address < TMEM_LANES else cells).append((address, extent, step))
+        digits.append((address, extent, step))
         step *= extent
-    thread, value = (mode_of([(extent, step) for _, extent, step in sorted(part)]) for part in (lanes, cells))
-    numbers = mode_of([(extent, address) for address, extent, _ in sorted(lanes)])
+    digits.sort()
+    thread, value = (
+        mode_of([(extent, step) for address, extent, step in digits if (address < TMEM_LANES) == in_lanes])
+        for in_lanes in (True, False)
+    )
+    numbers = mode_of([(extent, address) for address, extent, _ in digits if address < TMEM_LANES])
     (panel,) = tv_picture(concat(thread, value), (rows, columns), numbers).panels
     return replace(panel, title=f"{operand}, {rows} x {columns} of {atom.dtype(operand)}, in tensor memory")
 

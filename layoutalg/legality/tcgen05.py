@@ -33,11 +33,13 @@ Source: PTX ISA 9.0, 9.7.16.2.1 (table 39), 9.7.16.4.2 (instruction descriptor),
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from layoutalg.arch import (
+    INSTRUCTION_FIELDS,
+    TCGEN05_ARCH,
     TCGEN05_KINDS,
     TMEM_COLUMNS,
     TMEM_LANES,
@@ -45,10 +47,10 @@ from layoutalg.arch import (
     Major,
     Tcgen05Kind,
     WgmmaType,
-    decode_instruction,
     find_arch,
     find_swizzle_mode,
     instruction_descriptor,
+    sizes_text,
     tmem_accumulator,
     tmem_columns,
 )
@@ -143,7 +145,7 @@ def check_tcgen05(
     a_source: str = "shared",
     column: int = 0,
     descriptor: int | None = None,
-    arch: str | Arch = "sm_100",
+    arch: str | Arch = TCGEN05_ARCH,
 ) -> Legality[Tcgen05Instruction]:
     """Is there a tcgen05.mma of these types, of M x N, by `ctas` CTAs?
 
@@ -162,75 +164,81 @@ def check_tcgen05(
     check_major(a_major)
     check_major(b_major)
     check_choice("source of A", a_source, ("shared", "tensor"))
-    check_choice("number of CTAs", str(ctas), ("1", "2"))
-    names = types[0].name, types[1].name, types[2].name
-    block = _block(scale)
+    names, block, by = (types[0].name, types[1].name, types[2].name), _block(scale), _ctas(ctas)
+    subject = f"tcgen05.mma {types[2]} += {types[0]} {types[1]}, {m} x {n}, {by}"
     found = _kind_of(names, kind, block)
-    subject = f"tcgen05.mma {types[2]} += {types[0]} {types[1]}, {m} x {n}, {_ctas(ctas)}"
-    rules = tuple(TCGEN05_RULES[f"tcgen05.{name}"] for name in _OF_PRODUCTS)
     if isinstance(found, Violation):
         return Legality(subject, (found,), rules=(found.rule,))
     faults: list[Violation] = []
-
-    def broken(rule: str, fault: str, accepted: tuple[object, ...], **fix: object) -> None:
-        (value,) = fix.values()
-        text = ", ".join(map(str, accepted[:6])) + (f", ..., {accepted[-1]}" if len(accepted) > 6 else "")
-        faults.append(TCGEN05_RULES[f"tcgen05.{rule}"].broken(fault, text, str(value), **fix))
-
     if not found.multiplies(*names):
-        sums = tuple(d for d in found.accumulators if found.multiplies(*names[:2], d))
-        broken("accumulator", f"sums of {names[2]} for {found.name}", sums, accumulator=sums[0])
-    if ws and not found.rows(ctas, ws=True):
-        broken("ws", f".ws of {found.name} and {ctas} CTAs", ("no .ws",), ws=False)
+        sums = [d for d in found.accumulators if found.multiplies(*names[:2], d)]
+        faults.append(
+            _broken("accumulator", f"sums of {names[2]} for {found.name}", sums, accumulator=sums[0])
+        )
     rows, columns = found.rows(ctas, ws=ws), found.columns(ctas, ws=ws, b_major=b_major)
-    if rows and m not in rows:
-        fault = f"M is {m} for {found.name} and {_ctas(ctas)}"
-        broken("m", fault, rows, m=min(rows, key=lambda rows: (abs(rows - m), rows)))
+    if not rows:
+        faults.append(_broken("ws", f".ws of {found.name} and {by}", ["no .ws"], ws=False))
+    elif m not in rows:
+        faults.append(_broken("m", f"M is {m} for {found.name} and {by}", rows, m=_nearest(m, rows)))
     if n not in columns:
         fault = f"N is {n} for {found.name}{', B N-major' if b_major == 'MN' else ''}"
-        broken("n", fault, columns, n=min(columns, key=lambda own: (abs(own - n), own)))
-    for name, major in (("a_major", a_major), ("b_major", b_major)):
-        if major == "MN" and not found.transposable:
-            broken(
-                "transpose",
-                f"{name[0].upper()} of {found.name} is MN-major",
-                ("K-major operands",),
-                **{name: "K"},
-            )
-    if a_source == "tensor" and a_major == "MN" and found.transposable:
-        broken("source", "A is M-major in tensor memory", ("K-major operands",), a_major="K")
+        faults.append(_broken("n", fault, columns, n=_nearest(n, columns)))
+    for name, major, where in (("a_major", a_major, a_source), ("b_major", b_major, "shared")):
+        if major == "MN" and (not found.transposable or where == "tensor"):
+            rule = "source" if found.transposable else "transpose"
+            fault = f"{name[0].upper()} of {found.name} is MN-major in {where} memory"
+            faults.append(_broken(rule, fault, ["K-major operands"], **{name: "K"}))
+    rules = ["type", "accumulator", "scale", "ws", "m", "n", "transpose", "source"]
     if faults:
-        return Legality(subject, tuple(faults), rules=rules)
-    rules += (TCGEN05_RULES["tcgen05.columns"],)
+        return Legality(subject, tuple(faults), rules=_named(rules))
     path, place = tmem_accumulator(m, n, ctas=ctas, ws=ws)
-    wide = tmem_columns(place)
-    if not 0 <= column <= TMEM_COLUMNS - wide:
-        faults.append(_columns("D", column, wide))
-    right = instruction_descriptor(
-        found, names, m, n, majors=(a_major, b_major), scale=block[0] if block else ""
-    )
-    if descriptor is not None:
-        rules += (TCGEN05_RULES["tcgen05.instruction"],)
+    wide, majors = tmem_columns(place), (a_major, b_major)
+    right = instruction_descriptor(found, names, m, n, majors=majors, scale=block[0] if block else "")
+    faults += _columns("D", column, wide)
     if descriptor is not None and descriptor != right:
-        asked, wanted = decode_instruction(descriptor), decode_instruction(right)
-        wrong = ", ".join(f"{name} {asked[name]}" for name in wanted if asked[name] != wanted[name])
-        fault = f"the descriptor has {wrong or 'bits that no field owns'}"
-        broken("instruction", fault, (f"{right:#010x}",), descriptor=right)
-    shape = f".block{block[1]}" if block else ""
-    name = found.ptx.replace("mma.", f"mma.{'ws.' if ws else ''}cta_group::{ctas}.") + shape
-    result = None if faults else Tcgen05Instruction(name, (m, n, found.k), right, path, place)
+        fields = [
+            name
+            for name, (low, bits) in INSTRUCTION_FIELDS.items()
+            if (descriptor ^ right) >> low & (1 << bits) - 1
+        ]
+        fault = f"the descriptor departs in {', '.join(fields) or 'bits of no field'}"
+        faults.append(_broken("instruction", fault, [f"{right:#010x}"], descriptor=right))
+    rules += ["columns", *(["instruction"] if descriptor is not None else [])]
+    ptx = found.ptx.replace("mma.", f"mma.{'ws.' if ws else ''}cta_group::{ctas}.")
+    ptx += f".block{block[1]}" if block else ""
+    result = None if faults else Tcgen05Instruction(ptx, (m, n, found.k), right, path, place)
     least = max(32, 1 << (column + wide - 1).bit_length())
-    return Legality(
-        subject,
-        tuple(faults),
-        (f"tcgen05.alloc of {least} columns holds D",) if result else (),
-        result,
-        rules,
-    )
+    notes = () if faults else (f"tcgen05.alloc of {least} columns holds D",)
+    return Legality(subject, tuple(faults), notes, result, _named(rules))
 
 
-_OF_PRODUCTS = ("type", "accumulator", "scale", "ws", "m", "n", "transpose", "source")
-"""The rules of products that are checked at once."""
+def _broken(rule: str, fault: str, accepted: Sequence[object], **fix: object) -> Violation:
+    """A broken rule and the one argument that mends it."""
+    (value,) = fix.values()
+    return TCGEN05_RULES[f"tcgen05.{rule}"].broken(fault, sizes_text(accepted), str(value), **fix)
+
+
+def _nearest(value: int, sizes: Sequence[int]) -> int:
+    return min(sizes, key=lambda size: (abs(size - value), size))
+
+
+def _named(rules: Sequence[str]) -> tuple[Rule, ...]:
+    return tuple(TCGEN05_RULES[f"tcgen05.{name}"] for name in rules)
+
+
+def _ctas(count: int) -> str:
+    """The number of CTAs in words, if it is one that there is."""
+    check_choice("number of CTAs", str(count), ("1", "2"))
+    return "1 CTA" if count == 1 else "2 CTAs"
+
+
+def _columns(what: str, column: int, wide: int) -> list[Violation]:
+    """The rule of columns, where it is broken."""
+    last = TMEM_COLUMNS - wide
+    if 0 <= column <= last:
+        return []
+    fault = f"{what} takes columns {column} to {column + wide - 1}"
+    return [_broken("columns", fault, [f"first columns of 0 to {last}"], column=max(0, min(column, last)))]
 
 
 def _block(scale: str | None) -> tuple[str, int] | None:
@@ -252,19 +260,17 @@ def _kind_of(
     taking = [k for k in kinds if set(names[:2]) <= set(k.operands)]
     if not taking:
         of = next((k for k in kinds if names[0] in k.operands), kinds[0])
-        same = names[0] if names[0] in of.operands else of.operands[0]
-        fault = f"A of {names[0]} and B of {names[1]}"
-        fix = {"b": same} if names[0] in of.operands else {"a": same, "b": same}
+        known = names[0] in of.operands
+        same, fault = names[0] if known else of.operands[0], f"A of {names[0]} and B of {names[1]}"
+        fix = {"b": same} if known else {"a": same, "b": same}
         return TCGEN05_RULES["tcgen05.type"].broken(fault, ", ".join(of.operands), same, **fix)
     scaled = [k for k in taking if (block in k.blocks if block else not k.blocks)]
     if not scaled:
         blocks = tuple(dict.fromkeys(x for k in taking for x in k.blocks))
-        texts = [f"{t},{of}" for t, of in blocks]
-        plain = any(not k.blocks for k in taking)
-        accepted = ", ".join([*(["no scales"] if plain else []), *texts])
+        texts: list[str | None] = [f"{t},{of}" for t, of in blocks]
+        accepted = [*(["no scales"] if any(not k.blocks for k in taking) else []), *texts]
         fault = f"scale factors {'of ' + ' for '.join(map(str, block)) if block else 'are missing'}"
-        nearest = texts[0] if texts else None
-        return TCGEN05_RULES["tcgen05.scale"].broken(fault, accepted, nearest or "no scales", scale=nearest)
+        return _broken("scale", fault, accepted, scale=texts[0] if texts else None)
     # e2m1 by 32 is mxf4, twice as fast as mxf8f6f4; mxf4nvf4 has this form too.
     return next((k for k in scaled if k.name == "mxf4"), scaled[0])
 
@@ -281,7 +287,7 @@ def check_tcgen05_operand(
     major: Major | None = None,
     base_bytes: int = 0,
     descriptor: int | None = None,
-    arch: str | Arch = "sm_100",
+    arch: str | Arch = TCGEN05_ARCH,
 ) -> Legality[WgmmaOperand]:
     """Is `layout`, (M or N, K) -> offset in elements, a tile of one CTA that tcgen05.mma reads as A or B?
 
@@ -295,7 +301,7 @@ def check_tcgen05_operand(
     element = dtype(element)
     require_tcgen05(arch)
     check_choice("operand", operand, ("A", "B"))
-    check_choice("number of CTAs", str(ctas), ("1", "2"))
+    by = _ctas(ctas)
     if kind is not None:
         check_choice("kind of tcgen05.mma", kind, TCGEN05_KINDS)
     if major is not None:
@@ -305,19 +311,18 @@ def check_tcgen05_operand(
     if not taking:
         known = TCGEN05_KINDS[kind].operands if kind else _OPERANDS
         nearest = "tf32" if element.bits == 32 and kind is None else known[0]
-        rule = TCGEN05_RULES["tcgen05.type"]
-        fault = rule.broken(f"operands of {element}", ", ".join(known), nearest, element=nearest)
-        return Legality(subject, (fault,), rules=(rule,))
+        return Legality(
+            subject,
+            (_broken("type", f"operands of {element}", known, element=nearest),),
+            rules=_named(["type"]),
+        )
     found = max(taking, key=lambda k: k.k)  # e2m1 is packed where nothing else is asked
-    sizes = found.rows(ctas) if operand == "A" else found.columns(ctas)
+    sizes, asked = (found.rows(ctas), m) if operand == "A" else (found.columns(ctas), n)
     own = tuple(extent // ctas for extent in sizes)
-    asked = m if operand == "A" else n
     rows = rows_of(operand_shape(layout)[0], None if asked is None else asked // ctas, own)
     if operand == "A" and rows not in own:
-        nearest_m = min(sizes, key=lambda extent: (abs(extent - rows * ctas), extent))
-        rule, fault = TCGEN05_RULES["tcgen05.m"], f"M is {asked} for {found.name} and {_ctas(ctas)}"
-        accepted = ", ".join(map(str, sizes))
-        return Legality(subject, (rule.broken(fault, accepted, str(nearest_m), m=nearest_m),), rules=(rule,))
+        fault = _broken("m", f"M is {asked} for {found.name} and {by}", sizes, m=_nearest(rows * ctas, sizes))
+        return Legality(subject, (fault,), rules=_named(["m"]))
     stored = "u8" if found.k == 32 else element.name
     as_type = WgmmaType(stored, found.k, (), (), own, found.transposable)
     if found.name == "tf32":
@@ -327,24 +332,12 @@ def check_tcgen05_operand(
     return replace(report, violations=faults, rules=tuple(map(_ours, report.rules)))
 
 
-def _columns(what: str, column: int, wide: int) -> Violation:
-    """Columns outside of tensor memory."""
-    last = TMEM_COLUMNS - wide
-    fault, nearest = f"{what} takes columns {column} to {column + wide - 1}", max(0, min(column, last))
-    rule = TCGEN05_RULES["tcgen05.columns"]
-    return rule.broken(fault, f"first columns of 0 to {last}", str(nearest), column=nearest)
-
-
 _OPERANDS = tuple(dict.fromkeys(name for kind in TCGEN05_KINDS.values() for name in kind.operands))
 
 
 def _ours(rule: Rule) -> Rule:
     """A rule of wgmma's operands as one of tcgen05's."""
     return replace(rule, name=rule.name.replace("wgmma", "tcgen05"), source=_SHARED)
-
-
-def _ctas(count: int) -> str:
-    return "1 CTA" if count == 1 else f"{count} CTAs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,7 +367,7 @@ def check_tcgen05_access(
     warp: int = 0,
     lane: int | None = None,
     column: int = 0,
-    arch: str | Arch = "sm_100",
+    arch: str | Arch = TCGEN05_ARCH,
 ) -> Legality[Tcgen05Access]:
     """Does warp `warp` move what it asks for by `op`, tcgen05.ld.16x256b.x4, from `lane` and `column` on?
 
@@ -397,35 +390,25 @@ def check_tcgen05_access(
     height, bits, registers = TMEM_SHAPES[shape]
     own = warp % 4 * 32
     lane, column = own if lane is None else whole_number(lane, "lane"), whole_number(column, "column")
-    most = MOST_REGISTERS // registers
-    faults: list[Violation] = []
+    most, starts, faults = MOST_REGISTERS // registers, range(own, own + 32, height), []
     if repeat > most or repeat < 1 or repeat & (repeat - 1):
-        nearest = min(most, 1 << max(0, repeat.bit_length() - 1))
-        change = f"tcgen05.{kind}.{shape}.x{nearest}"
-        accepted = f"powers of two up to {most}"
-        faults.append(
-            TCGEN05_RULES["tcgen05.num"].broken(f".x{repeat} of {shape}", accepted, change, op=change)
-        )
-    starts = range(own, own + 32, height)
+        change = f"tcgen05.{kind}.{shape}.x{min(most, 1 << max(0, repeat.bit_length() - 1))}"
+        faults.append(_broken("num", f".x{repeat} of {shape}", [f"powers of two up to {most}"], op=change))
     if lane not in starts:
-        nearest = min(starts, key=lambda start: (abs(start - lane), start))
-        accepted, fault = " or ".join(map(str, starts)), f"warp {warp} starts at lane {lane}"
-        faults.append(TCGEN05_RULES["tcgen05.lanes"].broken(fault, accepted, str(nearest), lane=nearest))
+        fault = f"warp {warp} starts at lane {lane}"
+        faults.append(_broken("lanes", fault, starts, lane=_nearest(lane, starts)))
     wide = bits * min(repeat, most) // 32
-    if not 0 <= column <= TMEM_COLUMNS - wide:
-        faults.append(_columns("what is moved", column, wide))
-    rules = tuple(TCGEN05_RULES[f"tcgen05.{name}"] for name in ("num", "lanes", "columns"))
-    subject = f"{op} of warp {warp}"
+    faults += _columns("what is moved", column, wide)
+    rules, subject = _named(["num", "lanes", "columns"]), f"{op} of warp {warp}"
     if faults:
         return Legality(subject, tuple(faults), rules=rules)
-    found = Tcgen05Access(
-        op, warp, range(lane, lane + height), range(column, column + wide), registers * repeat
-    )
-    return Legality(subject, (), _reached(found, accumulator), found, rules)
+    moved = range(lane, lane + height), range(column, column + wide)
+    access = Tcgen05Access(op, warp, *moved, registers * repeat)
+    return Legality(subject, (), _reached(access, accumulator), access, rules)
 
 
 def _reached(access: Tcgen05Access, accumulator: Layout | None) -> tuple[str, ...]:
-    """How many of the cells that are moved hold an element of the accumulator."""
+    """The number of cells that are moved and hold an element of the accumulator."""
     if accumulator is None:
         return ()
     check_type("tcgen05", accumulator, Layout, "a plain layout to lane + 128 column")

@@ -35,6 +35,7 @@ from layoutalg.arch import (
     atom_layout,
     find_arch,
     find_smem_atom,
+    sizes_text,
 )
 from layoutalg.compose import find_normal_form
 from layoutalg.dtype import DType, dtype
@@ -230,7 +231,5 @@ def no_n(kind: WgmmaType, n: int, nearest: int) -> Violation:
     >>> no_n(WGMMA_TYPES["s8"], 40, 32).accepted
     '8, 16, 24, 32, 48, 64, ..., 256'
     """
-    sizes = kind.n_sizes
-    shown = sizes[:3] if sizes[4] - sizes[3] == sizes[1] - sizes[0] else sizes[:6]
-    accepted = f"{', '.join(map(str, shown))}, ..., {sizes[-1]}"
+    accepted = sizes_text(kind.n_sizes)
     return WGMMA_RULES["wgmma.n"].broken(f"N is {n} for {kind.name}", accepted, str(nearest), n=nearest)

@@ -17,7 +17,7 @@ from layoutalg.atoms import (
     find_mma_atom,
     make_tiled_mma,
     require_atom,
-    tensor_memory,
+    tmem_layout,
     umma_rows,
 )
 from layoutalg.errors import UnknownNameError, UnsupportedError
@@ -48,12 +48,12 @@ def ours(row: dict[str, Any]) -> Iterator[tuple[str, object]]:
     )
     if "C" in row:
         bits = atom.dtypes.d.bits
-        yield "C", addresses(tensor_memory(atom, "C", (1, 1)), bits, 32)
+        yield "C", addresses(tmem_layout(atom, "C", (1, 1)), bits, 32)
         if "C22" in row:
-            yield "C22", addresses(tensor_memory(atom, "C", (2, 2)), bits, 32)
+            yield "C22", addresses(tmem_layout(atom, "C", (2, 2)), bits, 32)
     if "A" in row:
         bits = atom.element_bits("A")
-        yield "A", addresses(tensor_memory(atom, "A", (1, 1)), bits, bits)
+        yield "A", addresses(tmem_layout(atom, "A", (1, 1)), bits, bits)
     if atom.scales is not None:
         names = ("SFA", "SFB") if "SFA" in row else ("SFALayout", "SFBLayout")
         for name, layout in zip(names, (atom.scales.a, atom.scales.b), strict=True):
@@ -150,14 +150,14 @@ def test_what_there_is_not_is_refused(error: type[Exception], part: str, name: s
 def test_operands_that_do_not_lie_in_tensor_memory() -> None:
     atom = find_mma_atom("SM100_MMA_F16BF16_SS<half_t,half_t,float,128,64>")
     with pytest.raises(UnsupportedError, match=r"A of .* lies in shared"):
-        tensor_memory(atom, "A")
+        tmem_layout(atom, "A")
 
 
 @each(("m", "n"), list(product((64, 128), (8, 64))))
 def test_tiles_of_accumulators_share_no_cell(m: int, n: int) -> None:
     """Four accumulators of one CTA, those of 64 rows in both halves of the lanes."""
     name = f"SM100_MMA_F16BF16_SS<half_t,half_t,float,{m},{n}>"
-    layout = tensor_memory(find_mma_atom(name), "C", (2, 2))
+    layout = tmem_layout(find_mma_atom(name), "C", (2, 2))
     cells = {layout(i) for i in range(4 * m * n)}
     assert len(cells) == 4 * m * n == len(cells & set(range(4 * m * n)))
 

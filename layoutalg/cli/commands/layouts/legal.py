@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from layoutalg.answers import Answer, taken
-from layoutalg.arch import DEFAULT_ARCH
+from layoutalg.arch import DEFAULT_ARCH, TCGEN05_ARCH
 from layoutalg.cli.inputs import read_layout, read_tree
 from layoutalg.cli.options import DtypeOption, JsonOption, archs, argument, instructions, one_of, option
 from layoutalg.cli.output import say, say_answer, say_verbatim
@@ -209,7 +209,7 @@ def legal_command(
         "--source": _layout(source), "--source-alignment": source_alignment, "--source-bytes": source_bytes,
     }  # fmt: skip
     requested = {name: value for name, value in options.items() if value is not None}
-    arch = arch or ("sm_100" if what.strip().lower().startswith("tcgen05") else DEFAULT_ARCH)
+    arch = arch or _usual(what)
     subject = _subject(what, layout, dtype, arch, requested)
     from layoutalg.legality import nearest_legal
 
@@ -221,6 +221,11 @@ def legal_command(
     else:
         _show(report, repair, command)
     return 0 if report.legal else FAILED
+
+
+def _usual(what: str) -> str:
+    """The architecture of who names none."""
+    return TCGEN05_ARCH if what.strip().lower().startswith("tcgen05") else DEFAULT_ARCH
 
 
 # --- what is asked -------------------------------------------------------------------------------------
@@ -391,8 +396,7 @@ def _command(subject: _Subject, repair: Repair, what: str) -> str:
         words = [str(arguments.get("op", what)), str(arguments[positional])]
     for name, flag in subject.options.items():
         value = arguments.get(name)
-        usual = (DEFAULT_ARCH, "sm_100")[what.startswith("tcgen05")]
-        if not flag or value is None or value is False or (name == "arch" and value == usual):
+        if not flag or value is None or value is False or (name == "arch" and value == _usual(what)):
             continue
         words += [flag] if value is True else [flag, _said(name, value)]
     return shlex.join(["layoutalg", "legal", *words])
