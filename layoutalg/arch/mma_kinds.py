@@ -119,6 +119,7 @@ class Tcgen05Kind:
     """A .kind of tcgen05.mma: types of operands and accumulator, extent along K, blocks that are scaled.
 
     `blocks` are (type of a scale factor, elements along K that share one); none where nothing is scaled.
+    `machines` are the architectures that have it: ptxas 13.0 assembles i8 for sm_100a alone.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Tcgen05Kind:
     accumulators: tuple[str, ...]
     k: int
     blocks: tuple[tuple[str, int], ...] = ()
+    machines: tuple[str, ...] = ("sm_100", "sm_103")
     provenance: Provenance = "documented"
     source: str = "PTX ISA 9.0, 9.7.16.2.1, table 39"
 
@@ -178,7 +180,7 @@ _TABLE = (
     Tcgen05Kind("f16", ("f16", "bf16"), ("f16", "f32"), 16),
     Tcgen05Kind("tf32", ("tf32",), ("f32",), 8),
     Tcgen05Kind("f8f6f4", _NARROW, ("f16", "f32"), 32),
-    Tcgen05Kind("i8", ("s8", "u8"), ("s32",), 32),
+    Tcgen05Kind("i8", ("s8", "u8"), ("s32",), 32, machines=("sm_100",)),
     Tcgen05Kind("mxf8f6f4", _NARROW, ("f32",), 32, (("ue8m0", 32),)),
     Tcgen05Kind("mxf4", ("e2m1",), ("f32",), 64, (("ue8m0", 32),)),
     Tcgen05Kind("mxf4nvf4", ("e2m1",), ("f32",), 64, (("ue8m0", 32), ("ue8m0", 16), ("ue4m3", 16))),

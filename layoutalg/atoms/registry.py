@@ -19,7 +19,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from layoutalg.arch import Arch
+from layoutalg.arch import TCGEN05_KINDS, Arch
 from layoutalg.atoms.atom import CopyAtom, MMAAtom
 from layoutalg.atoms.tensor_memory import find_umma_atom
 from layoutalg.dtype import dtype
@@ -159,7 +159,7 @@ def _unwrapped(spelled: str) -> tuple[str, str | None]:
 def require_atom(atom: MMAAtom | CopyAtom, machine: Arch) -> None:
     """Raise UnsupportedError when `machine` lacks the instruction, naming one of the same types that it has.
 
-    wgmma exists on sm_90 alone, tcgen05 on sm_100 and sm_103.
+    wgmma exists on sm_90 alone, tcgen05 on sm_100 and sm_103, with integers on sm_100 alone.
 
     >>> from layoutalg.arch import ARCHS
     >>> require_atom(find_mma_atom("SM80_16x8x16_F32F16F16F32_TN"), ARCHS["sm_90"])
@@ -185,9 +185,14 @@ it has SM75_16x8x8_F32F16F16F32_TN
 def _has(machine: Arch, atom: MMAAtom | CopyAtom) -> bool:
     if atom.ptx.startswith("wgmma"):
         return machine.compute_capability == (9, 0)
+    if (kind := _KIND.search(atom.ptx)) is not None:
+        return machine.name in TCGEN05_KINDS[kind[1]].machines
     if atom.ptx.startswith("tcgen05"):
         return machine.compute_capability[0] == 10
     return machine.compute_capability >= divmod(int(atom.arch.removeprefix("sm_")), 10)
+
+
+_KIND = re.compile(r"tcgen05.*kind::(\w+)")
 
 
 def _by_width(match: re.Match[str]) -> str:

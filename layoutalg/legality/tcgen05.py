@@ -71,6 +71,7 @@ from layoutalg.legality.wgmma import SharedOperand, WgmmaOperand, judge_operand,
 from layoutalg.limits import Most
 
 _TABLE_39 = "PTX ISA 9.0, 9.7.16.2.1, table 39"
+_PTXAS = "PTX ISA 9.0, tcgen05.mma, target notes; what ptxas 13.0 assembles"
 _TRANSPOSE = "PTX ISA 9.0, 9.7.16.10.1, tables 51 and 52"
 _MEMORY = "PTX ISA 9.0, 9.7.16.1, Tensor Memory"
 _IDESC = "PTX ISA 9.0, 9.7.16.4.2, Instruction Descriptor"
@@ -79,6 +80,7 @@ _SHARED = "PTX ISA 9.0, 9.7.16.5, tcgen05, Shared Memory Layout and Swizzling"
 
 _RULES = (
     Rule("tcgen05.type", "the operand types are those of a kind", _TABLE_39, UnsupportedError),
+    Rule("tcgen05.kind", "the kind exists on the architecture: i8 on sm_100 alone", _PTXAS, UnsupportedError),
     Rule("tcgen05.accumulator", "the kind adds up in the accumulator's type", _TABLE_39, UnsupportedError),
     Rule("tcgen05.scale", "the kind has factors of this type and block", _TABLE_39, UnsupportedError),
     Rule("tcgen05.ws", ".ws is of one CTA, without scale factors", _TABLE_39, UnsupportedError),
@@ -169,7 +171,7 @@ def check_tcgen05(
     found = _kind_of(names, kind, block)
     if isinstance(found, Violation):
         return Legality(subject, (found,), rules=(found.rule,))
-    faults: list[Violation] = []
+    faults = _missing(found, arch)
     if not found.multiplies(*names):
         sums = [d for d in found.accumulators if found.multiplies(*names[:2], d)]
         faults.append(
@@ -188,7 +190,7 @@ def check_tcgen05(
             rule = "source" if found.transposable else "transpose"
             fault = f"{name[0].upper()} of {found.name} is MN-major in {where} memory"
             faults.append(_broken(rule, fault, ["K-major operands"], **{name: "K"}))
-    rules = ["type", "accumulator", "scale", "ws", "m", "n", "transpose", "source"]
+    rules = ["type", "kind", "accumulator", "scale", "ws", "m", "n", "transpose", "source"]
     if faults:
         return Legality(subject, tuple(faults), rules=_named(rules))
     path, place = tmem_accumulator(m, n, ctas=ctas, ws=ws)
@@ -230,6 +232,13 @@ def _ctas(count: int) -> str:
     """The number of CTAs in words, if it is one that there is."""
     check_choice("number of CTAs", str(count), ("1", "2"))
     return "1 CTA" if count == 1 else "2 CTAs"
+
+
+def _missing(kind: Tcgen05Kind, arch: str | Arch) -> list[Violation]:
+    """The rule of the architecture, where the kind breaks it."""
+    if (name := find_arch(arch).name) in kind.machines:
+        return []
+    return [_broken("kind", f"{kind.name} on {name}", kind.machines, arch=kind.machines[0])]
 
 
 def _columns(what: str, column: int, wide: int) -> list[Violation]:
@@ -317,6 +326,8 @@ def check_tcgen05_operand(
             rules=_named(["type"]),
         )
     found = max(taking, key=lambda k: k.k)  # e2m1 is packed where nothing else is asked
+    if missing := _missing(found, arch):
+        return Legality(subject, tuple(missing), rules=_named(["type", "kind"]))
     sizes, asked = (found.rows(ctas), m) if operand == "A" else (found.columns(ctas), n)
     own = tuple(extent // ctas for extent in sizes)
     rows = rows_of(operand_shape(layout)[0], None if asked is None else asked // ctas, own)

@@ -186,9 +186,8 @@ Sources: PTX ISA, matrix descriptors of wgmma and tcgen05; CUDA driver API, CUte
 {modes}
 ## Products of tcgen05
 
-M and N of one CTA and of two, K, and what shares a scale factor; of sm_100 and sm_103 alone. None of it is
-measured. The atoms and the places of their operands are compared with CUTLASS's traits:
-`tests/atoms/test_blackwell.py`.
+M and N of one CTA and of two, K, and what shares a scale factor. None of it is measured. The atoms and the
+places of their operands are compared with CUTLASS's traits: `tests/atoms/test_blackwell.py`.
 
 {kinds}
 ## Load modes of TMA
@@ -218,7 +217,8 @@ MODE_HEAD = (
     "tensor map code", "CUTLASS",
 )  # fmt: skip
 KIND_HEAD = (
-    "kind", "A and B", "D", "M", "N", "M, 2 CTAs", "N, 2 CTAs", "K", "scaled", "provenance", "source",
+    "kind", "A and B", "D", "M", "N", "M, 2 CTAs", "N, 2 CTAs", "K", "scaled", "architectures", "provenance",
+    "source",
 )  # fmt: skip
 RULES = [
     rule
@@ -252,7 +252,7 @@ def _sizes(kind: facts.Tcgen05Kind) -> tuple[object, ...]:
     blocks = ", ".join(f"{n} by {factor}" for factor, n in kind.blocks) or "-"
     return (
         kind.name, ", ".join(kind.operands), ", ".join(kind.accumulators), *sides, kind.k, blocks,
-        kind.provenance, kind.source,
+        ", ".join(kind.machines), kind.provenance, kind.source,
     )  # fmt: skip
 
 

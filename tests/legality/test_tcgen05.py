@@ -78,6 +78,7 @@ def test_what_is_refused_has_a_legal_neighbour(data: st.DataObject) -> None:
         "scale": draw(st.sampled_from([None, "ue8m0,32", "ue4m3,16", "ue8m0,16"])),
         "a_major": draw(st.sampled_from(["K", "MN"])), "b_major": draw(st.sampled_from(["K", "MN"])),
         "a_source": draw(st.sampled_from(["shared", "tensor"])), "column": draw(st.integers(0, 600)),
+        "arch": draw(st.sampled_from(["sm_100", "sm_103"])),
     }  # fmt: skip
     report, found = check_tcgen05(**asked), nearest_legal(check_tcgen05, asked)  # type: ignore[arg-type]
     assert found is not None and found.report.legal
@@ -101,6 +102,7 @@ def test_products_are_those_of_the_kinds() -> None:
     [
         (("f16", "bf16", "f16", 128, 64), "tcgen05.accumulator", {"accumulator": "f32"}),
         (("f16", "tf32", "f32", 128, 64), "tcgen05.type", {"b": "f16"}),
+        (("s8", "s8", "s32", 128, 64, {"arch": "sm_103"}), "tcgen05.kind", {"arch": "sm_100"}),
         (("f64", "f64", "f64", 128, 64), "tcgen05.type", {"a": "f16", "b": "f16"}),
         (("e4m3", "e4m3", "f32", 128, 64, {"scale": "ue4m3,16"}), "tcgen05.scale", {"scale": "ue8m0,32"}),
         (("tf32", "tf32", "f32", 128, 64, {"scale": "ue8m0,32"}), "tcgen05.scale", {"scale": None}),
