@@ -158,6 +158,7 @@ UMMA = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("target", ["sm_100a", "sm_103a"])
 def test_tcgen05_of_every_kind_assembles(target: str) -> None:
     """A row of each kind, place of A, CTAs and block on the machines that have it."""
@@ -171,6 +172,7 @@ def test_tcgen05_of_every_kind_assembles(target: str) -> None:
         assemble([umma(atom) for atom in had if atom.threads == ctas], target)
 
 
+@pytest.mark.deep
 def test_integers_are_not_multiplied_on_sm_103() -> None:
     atom = find_mma_atom("SM100_MMA_S8_SS<int8_t,int8_t,int32_t,128,64>")
     with pytest.raises(CompileError):

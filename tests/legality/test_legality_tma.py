@@ -21,14 +21,16 @@ from layoutalg.arch import (
     SwizzleMode,
     TensorMap,
     atom_layout,
+    find_arch,
     tensor_map_arguments,
     tensor_map_text,
 )  # fmt: skip
+from layoutalg.codegen.gpu import compile_cubin
 from layoutalg.decide import is_injective, same_function
 from layoutalg.dtype import dtype
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, CompileError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, flatten_tree
-from layoutalg.legality import TMA_RULES, check_tensor_map, check_tma, nearest_legal
+from layoutalg.legality import LOAD_MODES, TMA_RULES, check_tensor_map, check_tma, nearest_legal
 from layoutalg.legality.tma import dimension_order, make_request
 from tests.sweeps import each
 
@@ -207,6 +209,38 @@ def test_gather4_brings_four_rows() -> None:
     assert (four.layout, four.transaction_bytes) == (block.layout, block.transaction_bytes)
     with pytest.raises(UnsupportedError, match="mode 32B, 64B or 128B"):
         check_tma(WIDE, (1, 64), "f16", load_mode="im2col::w", **asked)
+
+
+LOADS = {
+    "tile": ("2d", 2, ""), "tile::gather4": ("2d", 5, ""), "im2col": ("3d", 3, ", {h}"),
+    "im2col::w": ("3d", 3, ", {h, h}"), "im2col::w::128": ("3d", 3, ", {h, h}"),
+}  # fmt: skip
+"""Dimensions, coordinates and offsets of a load in each mode."""
+
+
+def assembles(mode: str, target: str, more: str = "") -> bool:
+    """Whether ptxas takes a copy of this mode."""
+    dimensions, count, offsets = LOADS.get(mode, ("2d", 5, ""))
+    at = f"[g, {{{', '.join(['r'] * count)}}}]"
+    ptx = f"shared::cta.global.{mode}.mbarrier::complete_tx::bytes{more} [s], {at}, [s]{offsets};"
+    if mode == "tile::scatter4":
+        ptx = f"global.shared::cta.{mode}.bulk_group {at}, [s];"
+    text = f".reg .b32 s, r; .reg .b64 g; .reg .b16 h; cp.async.bulk.tensor.{dimensions}.{ptx}"
+    try:
+        body = f'extern "C" __global__ void copy() {{ asm volatile("{{ {text} }}" ::: "memory"); }}'
+        compile_cubin(body, "copy", target)
+    except CompileError:
+        return False
+    return True
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_103a", "sm_120a"])
+def test_load_modes_are_those_that_ptxas_takes(target: str) -> None:
+    major = find_arch(target).compute_capability[0]
+    for mode, (_, majors, _) in LOAD_MODES.items():
+        assert assembles(mode, target) == (major in majors), mode
+    assert assembles("tile", target, ".cta_group::2") == (major == 10)
 
 
 def test_the_chunk_atoms_of_sm_100_are_a_mode_there() -> None:
