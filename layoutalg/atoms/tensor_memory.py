@@ -45,7 +45,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import product
+from itertools import accumulate, product
+from operator import mul
 from typing import NamedTuple
 
 from layoutalg.algebra import logical_product, upcast
@@ -285,22 +286,16 @@ def find_umma_atom(name: str) -> MMAAtom:
     for another shape, and for an A in tensor memory that is M-major.
     """
     matched = _UMMA.fullmatch(re.sub(r"\s|cute::|cutlass::|detail::", "", name))
-    if matched is None or matched[1] not in _KINDS:
+    words = matched[5].split(",") if matched else []
+    count = 4 if matched and matched[1].startswith("MX") else 3
+    sizes = [int(word) for word in words[count : count + 3] if word.isdecimal()]
+    if matched is None or matched[1] not in _KINDS or len(sizes) < 2:
         known = (f"SM100_MMA_{operation}_SS<A,B,D,M,N>" for operation in _KINDS)
         raise UnknownNameError("MMA atom", name, known)
-    operation, pair, source, scaled, given = matched.groups()
-    words = given.split(",")
-    count = 4 if operation.startswith("MX") else 3
-    sizes = [
-        int(word) for word in words[count : count + (3 if operation == "MXF4" else 2)] if word.isdecimal()
-    ]
-    if len(sizes) < 2:
-        raise UnknownNameError("MMA atom", name, (f"SM100_MMA_{operation}_{source}<A,B,D,M,N>",))
+    operation, ctas, source = matched[1], 2 if matched[2] else 1, matched[3]
     a, b, d, *factor = (dtype(word).name for word in words[:count])
-    block = (factor[0], sizes[2] if len(sizes) == 3 else 32) if factor else None
-    row = UmmaRow(
-        operation, f"{d} {a} {b}", sizes[0], sizes[1], 2 if pair else 1, source, block, bool(scaled)
-    )
+    block = (factor[0], sizes[2] if operation == "MXF4" and len(sizes) == 3 else 32) if factor else None
+    row = UmmaRow(operation, f"{d} {a} {b}", *sizes[:2], ctas, source, block, bool(matched[4]))
     majors = [word for word in words[count:] if "Major::" in word]
     if source == "TS" and majors and majors[0].endswith("MN"):
         raise UnsupportedError(f"{name}: A is MN-major; an operand in tensor memory is K-major")
@@ -328,17 +323,12 @@ def tmem_layout(atom: MMAAtom, operand: Operand, tiles: tuple[int, ...] = ()) ->
     if atom.place(operand) != "tensor":
         raise UnsupportedError(f"{operand} of {atom} lies in {atom.place(operand)}, not in tensor memory")
     m, n, k = atom.shape_mnk
-    step = 1
     if operand == "C":
         place = tmem_accumulator(m, n, ctas=atom.threads)[1]
-        step = 2 if atom.a_in == "tensor" and (m, atom.threads) == (64, 1) else 1
     else:  # rows of a product of two CTAs of 64 rows each lie twice, once for each pair of warps
         place = Layout((128, k), (1, 128)) if m > 64 else Layout(((16, 4), k), ((1, 32), 128))
-        step = 2 if m == 64 else 1
     if not tiles:
         return place
-    strides = [step]
-    for extent in tiles[:-1]:
-        strides.append(strides[-1] * extent)
-    repeated = logical_product(place, Layout(tiles, tuple(strides)))
+    step = 2 if m == 64 and atom.a_in == "tensor" else 1  # the lanes of D have to be those of A
+    repeated = logical_product(place, Layout(tiles, tuple(accumulate((step, *tiles[:-1]), mul))))
     return concat(place, *modes(modes(repeated)[1]))

@@ -50,7 +50,6 @@ from layoutalg.arch import (
     find_arch,
     find_swizzle_mode,
     instruction_descriptor,
-    sizes_text,
     tmem_accumulator,
     tmem_columns,
 )
@@ -67,7 +66,7 @@ from layoutalg.errors import (
 from layoutalg.layout import AnyLayout, Layout, size, whole_number
 from layoutalg.legality.canonical import check_major, operand_shape
 from layoutalg.legality.rules import Legality, Rule, Violation
-from layoutalg.legality.wgmma import SharedOperand, WgmmaOperand, judge_operand, rows_of
+from layoutalg.legality.wgmma import SharedOperand, WgmmaOperand, judge_operand, nearest_size, rows_of
 from layoutalg.limits import Most
 
 _TABLE_39 = "PTX ISA 9.0, 9.7.16.2.1, table 39"
@@ -181,10 +180,10 @@ def check_tcgen05(
     if not rows:
         faults.append(_broken("ws", f".ws of {found.name} and {by}", ["no .ws"], ws=False))
     elif m not in rows:
-        faults.append(_broken("m", f"M is {m} for {found.name} and {by}", rows, m=_nearest(m, rows)))
+        faults.append(_broken("m", f"M is {m} for {found.name} and {by}", rows, m=nearest_size(m, rows)))
     if n not in columns:
         fault = f"N is {n} for {found.name}{', B N-major' if b_major == 'MN' else ''}"
-        faults.append(_broken("n", fault, columns, n=_nearest(n, columns)))
+        faults.append(_broken("n", fault, columns, n=nearest_size(n, columns)))
     for name, major, where in (("a_major", a_major, a_source), ("b_major", b_major, "shared")):
         if major == "MN" and (not found.transposable or where == "tensor"):
             rule = "source" if found.transposable else "transpose"
@@ -215,13 +214,7 @@ def check_tcgen05(
 
 
 def _broken(rule: str, fault: str, accepted: Sequence[object], **fix: object) -> Violation:
-    """A broken rule and the one argument that mends it."""
-    (value,) = fix.values()
-    return TCGEN05_RULES[f"tcgen05.{rule}"].broken(fault, sizes_text(accepted), str(value), **fix)
-
-
-def _nearest(value: int, sizes: Sequence[int]) -> int:
-    return min(sizes, key=lambda size: (abs(size - value), size))
+    return TCGEN05_RULES[f"tcgen05.{rule}"].mended(fault, accepted, **fix)
 
 
 def _named(rules: Sequence[str]) -> tuple[Rule, ...]:
@@ -271,8 +264,7 @@ def _kind_of(
         of = next((k for k in kinds if names[0] in k.operands), kinds[0])
         known = names[0] in of.operands
         same, fault = names[0] if known else of.operands[0], f"A of {names[0]} and B of {names[1]}"
-        fix = {"b": same} if known else {"a": same, "b": same}
-        return TCGEN05_RULES["tcgen05.type"].broken(fault, ", ".join(of.operands), same, **fix)
+        return _broken("type", fault, of.operands, **({"b": same} if known else {"a": same, "b": same}))
     scaled = [k for k in taking if (block in k.blocks if block else not k.blocks)]
     if not scaled:
         blocks = tuple(dict.fromkeys(x for k in taking for x in k.blocks))
@@ -332,7 +324,9 @@ def check_tcgen05_operand(
     own = tuple(extent // ctas for extent in sizes)
     rows = rows_of(operand_shape(layout)[0], None if asked is None else asked // ctas, own)
     if operand == "A" and rows not in own:
-        fault = _broken("m", f"M is {asked} for {found.name} and {by}", sizes, m=_nearest(rows * ctas, sizes))
+        fault = _broken(
+            "m", f"M is {asked} for {found.name} and {by}", sizes, m=nearest_size(rows * ctas, sizes)
+        )
         return Legality(subject, (fault,), rules=_named(["m"]))
     stored = "u8" if found.k == 32 else element.name
     as_type = WgmmaType(stored, found.k, (), (), own, found.transposable)
@@ -407,7 +401,7 @@ def check_tcgen05_access(
         faults.append(_broken("num", f".x{repeat} of {shape}", [f"powers of two up to {most}"], op=change))
     if lane not in starts:
         fault = f"warp {warp} starts at lane {lane}"
-        faults.append(_broken("lanes", fault, starts, lane=_nearest(lane, starts)))
+        faults.append(_broken("lanes", fault, starts, lane=nearest_size(lane, starts)))
     wide = bits * min(repeat, most) // 32
     faults += _columns("what is moved", column, wide)
     rules, subject = _named(["num", "lanes", "columns"]), f"{op} of warp {warp}"

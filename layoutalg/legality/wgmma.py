@@ -33,7 +33,7 @@ Sources.  PTX ISA, wgmma.mma_async.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal, TypeAlias
@@ -219,6 +219,15 @@ def _report(
     return Legality(subject, faults, (), result, tuple(WGMMA_RULES[name] for name in names))
 
 
+def nearest_size(value: int, sizes: Sequence[int]) -> int:
+    """The size that is closest, the smaller of two.
+
+    >>> nearest_size(40, (32, 48))
+    32
+    """
+    return min(sizes, key=lambda size: (abs(size - value), size))
+
+
 def rows_of(tile: int, rows: int | None, sizes: tuple[int, ...]) -> int:
     """The requested rows of an instruction; else the most that divide the tile, the fewest where none do.
 
@@ -383,28 +392,26 @@ def check_wgmma_instruction(
     if kind is None:
         return Legality(subject, (no_type(a, "a"),), rules=(WGMMA_RULES["wgmma.type"],))
     faults: list[Violation] = []
+
+    def broken(rule: str, fault: str, accepted: Sequence[object], **fix: object) -> None:
+        faults.append(WGMMA_RULES[f"wgmma.{rule}"].mended(fault, accepted, **fix))
+
     if b.name not in kind.b_types:
-        faults.append(_no_pair("wgmma.type", f"A of {a} and B of {b}", kind.b_types, "b"))
+        broken("type", f"A of {a} and B of {b}", kind.b_types, b=kind.b_types[0])
     if accumulator.name not in kind.accumulators:
-        fault = f"sums of {accumulator} for {a}"
-        faults.append(_no_pair("wgmma.accumulator", fault, kind.accumulators, "accumulator"))
+        sums = kind.accumulators
+        broken("accumulator", f"sums of {accumulator} for {a}", sums, accumulator=sums[0])
     if n not in kind.n_sizes:
-        faults.append(no_n(kind, n, min(kind.n_sizes, key=lambda size: (abs(size - n), size))))
+        faults.append(no_n(kind, n, nearest_size(n, kind.n_sizes)))
     if a_source == "registers" and a_major == "MN":
-        rule, fault = WGMMA_RULES["wgmma.source"], "A is MN-major in registers"
-        faults.append(rule.broken(fault, "K-major registers", "K", a_major="K"))
+        broken("source", "A is MN-major in registers", ["K-major registers"], a_major="K")
     for name, major in (("a_major", a_major), ("b_major", b_major)):
         if major == "MN" and not kind.transposable:
             fault = f"{name[0].upper()} of {a if name == 'a_major' else b} is MN-major"
-            rule = WGMMA_RULES["wgmma.transpose"]
-            faults.append(rule.broken(fault, "K-major operands", "K", **{name: "K"}))
+            broken("transpose", fault, ["K-major operands"], **{name: "K"})
     ptx = f"wgmma.mma_async.sync.aligned.m{WGMMA_M}n{n}k{kind.k}.{accumulator}.{a}.{b}"
     if a.name == "b1":
         ptx += ".and.popc"
     result = None if faults else WgmmaInstruction(n, kind.k, ptx)
     names = ("type", "accumulator", "n", "source", "transpose")
     return Legality(subject, tuple(faults), (), result, tuple(WGMMA_RULES[f"wgmma.{name}"] for name in names))
-
-
-def _no_pair(rule: str, fault: str, accepted: tuple[str, ...], argument: str) -> Violation:
-    return WGMMA_RULES[rule].broken(fault, ", ".join(accepted), accepted[0], **{argument: accepted[0]})

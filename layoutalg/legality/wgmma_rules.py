@@ -35,7 +35,6 @@ from layoutalg.arch import (
     atom_layout,
     find_arch,
     find_smem_atom,
-    sizes_text,
 )
 from layoutalg.compose import find_normal_form
 from layoutalg.dtype import DType, dtype
@@ -222,7 +221,7 @@ def no_type(element: DType, argument: str = "element") -> Violation:
     """
     nearest = "tf32" if element.bits == 32 else "f16"
     fault, accepted = f"operands of {element}", ", ".join(WGMMA_TYPES)
-    return WGMMA_RULES["wgmma.type"].broken(fault, accepted, nearest, **{argument: nearest})
+    return WGMMA_RULES["wgmma.type"].mended(fault, [accepted], **{argument: nearest})
 
 
 def no_n(kind: WgmmaType, n: int, nearest: int) -> Violation:
@@ -231,5 +230,4 @@ def no_n(kind: WgmmaType, n: int, nearest: int) -> Violation:
     >>> no_n(WGMMA_TYPES["s8"], 40, 32).accepted
     '8, 16, 24, 32, 48, 64, ..., 256'
     """
-    accepted = sizes_text(kind.n_sizes)
-    return WGMMA_RULES["wgmma.n"].broken(f"N is {n} for {kind.name}", accepted, str(nearest), n=nearest)
+    return WGMMA_RULES["wgmma.n"].mended(f"N is {n} for {kind.name}", kind.n_sizes, n=nearest)
