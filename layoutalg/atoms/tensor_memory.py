@@ -295,7 +295,8 @@ def find_umma_atom(name: str) -> MMAAtom:
     operation, ctas, source = matched[1], 2 if matched[2] else 1, matched[3]
     a, b, d, *factor = (dtype(word).name for word in words[:count])
     block = (factor[0], sizes[2] if operation == "MXF4" and len(sizes) == 3 else 32) if factor else None
-    row = UmmaRow(operation, f"{d} {a} {b}", *sizes[:2], ctas, source, block, bool(matched[4]))
+    m, n, scaled = sizes[0], sizes[1], matched[4] is not None
+    row = UmmaRow(operation, f"{d} {a} {b}", m, n, ctas, source, block, scaled)
     majors = [word for word in words[count:] if "Major::" in word]
     if source == "TS" and majors and majors[0].endswith("MN"):
         raise UnsupportedError(f"{name}: A is MN-major; an operand in tensor memory is K-major")
