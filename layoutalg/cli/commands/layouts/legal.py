@@ -115,8 +115,7 @@ def legal_command(
         str | None, option("tma: traversal strides, one per leaf of the tensor: 1x2.")
     ] = None,
     load_mode: Annotated[
-        str | None,
-        option("tma: tile, tile::gather4 or tile::scatter4.", complete=one_of(*_LOAD_MODES)),
+        str | None, option("tma: tile, tile::gather4 or tile::scatter4.", complete=one_of(*_LOAD_MODES))
     ] = None,
     nan_fill: Annotated[bool, option("tma: fill out-of-bounds elements with NaN.")] = False,
     shared: Annotated[str | None, option("tma: the shared-memory layout that the kernel expects.")] = None,
@@ -127,7 +126,7 @@ def legal_command(
         int | None, option("Alignment of the layout's base address, in bytes. Default: 256.")
     ] = None,
     operand: Annotated[
-        str | None, option("wgmma, tcgen05: A or B. Default: A.", complete=one_of("A", "B"))
+        str | None, option("wgmma, tcgen05: A (usual) or B.", complete=one_of("A", "B"))
     ] = None,
     major: Annotated[
         str | None, option("wgmma, tcgen05: K or MN; of an instruction K,MN for A and B. Default: detected.")
@@ -135,33 +134,20 @@ def legal_command(
     m: Annotated[int | None, option("tcgen05: M of the instruction.")] = None,
     n: Annotated[int | None, option("wgmma, tcgen05: N of the instruction.")] = None,
     kind: Annotated[str | None, option("tcgen05: the .kind. Default: that of the types.")] = None,
-    scale: Annotated[
-        str | None, option("tcgen05: scale factors, their type and the elements of one: ue8m0,32.")
-    ] = None,
+    scale: Annotated[str | None, option("tcgen05: type and block of the scale factors: ue8m0,32.")] = None,
     ctas: Annotated[int | None, option("tcgen05, tma: CTAs of the instruction, 1 or 2. Default: 1.")] = None,
     ws: Annotated[bool, option("tcgen05: the weight-stationary form.")] = False,
     warp: Annotated[int | None, option("tcgen05.ld, .st: the warp. Default: 0.")] = None,
-    lane: Annotated[
-        int | None, option("tcgen05.ld, .st: the first lane. Default: the first that the warp reaches.")
-    ] = None,
+    lane: Annotated[int | None, option("tcgen05.ld, .st: the first lane. Default: the warp's.")] = None,
     column: Annotated[int | None, option("tcgen05: the first column in tensor memory. Default: 0.")] = None,
     base: Annotated[int | None, option("wgmma, tcgen05: the operand's address in bytes. Default: 0.")] = None,
     descriptor: Annotated[
-        str | None,
-        option(
-            "wgmma, tcgen05: the kernel's 64-bit matrix descriptor, 0x4000004000010040; of an instruction "
-            "tcgen05 its 32-bit descriptor."
-        ),
+        str | None, option("wgmma, tcgen05: the kernel's descriptor: 64 bits of an operand, 32 of a product.")
     ] = None,
-    tile: Annotated[
-        str | None, option("wgmma, tcgen05: the tile to which an atom is repeated: 128x64.")
-    ] = None,
+    tile: Annotated[str | None, option("wgmma, tcgen05: what an atom is repeated to: 128x64.")] = None,
     a_source: Annotated[
         str | None,
-        option(
-            "Where the instruction reads A: shared, or registers (wgmma), tensor (tcgen05).",
-            complete=one_of("shared", "registers", "tensor"),
-        ),
+        option("wgmma, tcgen05: where A lies.", complete=one_of("shared", "registers", "tensor")),
     ] = None,
     tv: Annotated[
         str | None, option("Instructions: TV layout to the flat index. Default: the whole tile.")
