@@ -24,7 +24,8 @@ tcgen05.ld.16x256b.x2 of warp 1: lanes 48 to 63, columns 8 to 23, 8 registers
 (('lane', 32),)
 
 Notes.  All of it is documented, none measured.  Narrow types of kinds f8f6f4 and mxf8f6f4 take a byte each in
-shared memory.  Loads of shape 16x32bx2 and .pack::16b are not described here and are refused as such.
+shared memory.  Loads of shape 16x32bx2 and .pack::16b, and K-major operands in mode 128B_ATOM_32B, are not
+described here and are refused as such.
 
 Source: PTX ISA 9.0, 9.7.16.2.1 (table 39), 9.7.16.4.2 (instruction descriptor), 9.7.16.8 (loads and stores),
 9.7.16.10.1 and 9.7.16.10.3 (transposition, swizzles).
@@ -54,6 +55,7 @@ from layoutalg.arch import (
     tmem_columns,
 )
 from layoutalg.atoms import MOST_REGISTERS, TMEM_SHAPES
+from layoutalg.compose import find_normal_form
 from layoutalg.dtype import DType, dtype
 from layoutalg.errors import (
     AlignmentError,
@@ -67,6 +69,7 @@ from layoutalg.layout import AnyLayout, Layout, size, whole_number
 from layoutalg.legality.canonical import check_major, operand_shape
 from layoutalg.legality.rules import Legality, Rule, Violation
 from layoutalg.legality.wgmma import SharedOperand, WgmmaOperand, judge_operand, nearest_size, rows_of
+from layoutalg.legality.wgmma_rules import best_guess
 from layoutalg.limits import Most
 
 _TABLE_39 = "PTX ISA 9.0, 9.7.16.2.1, table 39"
@@ -330,8 +333,15 @@ def check_tcgen05_operand(
         return Legality(subject, (fault,), rules=_named(["m"]))
     stored = "u8" if found.k == 32 else element.name
     as_type = WgmmaType(stored, found.k, (), (), own, found.transposable)
+    wide, form = find_swizzle_mode("128B_ATOM_32B"), find_normal_form(layout)
+    if (
+        form
+        and str(form.swizzles) == str(wide.in_elements(dtype(stored).bits))
+        and best_guess(layout, as_type) == "K"
+    ):
+        raise UnsupportedError(f"{subject}: the descriptor of a K-major tile in mode {wide} is not described")
     if found.name == "tf32":
-        as_type = replace(as_type, mn_modes=(find_swizzle_mode("128B_ATOM_32B"),))
+        as_type = replace(as_type, mn_modes=(wide,))
     report = judge_operand(subject, layout, as_type, operand, rows, major, base_bytes, descriptor, "sm_100")
     faults = tuple(replace(fault, rule=_ours(fault.rule)) for fault in report.violations)
     return replace(report, violations=faults, rules=tuple(map(_ours, report.rules)))

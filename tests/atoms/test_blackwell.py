@@ -80,6 +80,7 @@ def test_every_atom_is_cutes() -> None:
         check(row)
 
 
+@pytest.mark.deep
 def test_the_atoms_are_those_that_cute_admits() -> None:
     """Of each operation the first types in every M and N; the types in one; K-major and MN-major."""
     facts = {re.sub(r",(UMMA::Major::K+\b|4\b(?=>))", "", row["atom"]) for row in ROWS}

@@ -15,7 +15,7 @@ from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import SMEM_ATOMS, TCGEN05_KINDS, atom_layout, decode_descriptor, tmem_accumulator
 from layoutalg.atoms import TMEM_SHAPES, find_mma_atom, tmem_load_tv
 from layoutalg.errors import LayoutAlgError, ShapeError, UnknownNameError, UnsupportedError
-from layoutalg.layout import Layout
+from layoutalg.layout import ComposedLayout, Layout, Swizzle
 from layoutalg.legality import (
     Legality,
     Tcgen05Instruction,
@@ -42,6 +42,9 @@ def judged(row: dict[str, Any]) -> Legality[Tcgen05Instruction]:
         a_source=atom.a_in, descriptor=row["idesc"],
     )  # fmt: skip
 
+
+WIDE_CHUNKS = ComposedLayout(Swizzle(2, 4, 2), 0, Layout((64, 64), (64, 1)))
+"""A K-major tile of f16 in chunks of 32 bytes."""
 
 UMMA = [row for row in ROWS if "idesc" in row]
 
@@ -206,6 +209,8 @@ def test_a_load_says_how_much_of_an_accumulator_it_moves() -> None:
         (ShapeError, "at least 0", lambda: check_tcgen05_access("tcgen05.ld.32x32b.x1", warp=-1)),
         (LayoutAlgError, "a plain layout",
          lambda: check_tcgen05_access("tcgen05.ld.32x32b.x1", 8)),  # type: ignore[arg-type]
+        (UnsupportedError, "K-major tile in mode 128B_ATOM_32B",
+         lambda: check_tcgen05_operand(WIDE_CHUNKS, "f16", "A")),
         (UnknownNameError, "kind", lambda: check_tcgen05_operand(Layout((128, 64)), "f16", "A", kind="x")),
     ],
 )  # fmt: skip
