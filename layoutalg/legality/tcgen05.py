@@ -23,9 +23,9 @@ tcgen05.ld.16x256b.x2 of warp 1: lanes 48 to 63, columns 8 to 23, 8 registers
 >>> check_tcgen05_access("tcgen05.ld.32x32b.x4", warp=1, lane=0).violations[0].fix
 (('lane', 32),)
 
-Notes.  None of it is measured, and all but the lanes at which a load starts is documented.  Narrow types of kinds f8f6f4 and mxf8f6f4 take a byte each in
-shared memory.  Loads of shape 16x32bx2 and .pack::16b, and K-major operands in mode 128B_ATOM_32B, are not
-described here and are refused as such.
+Notes.  None of it is measured, and all but the lanes at which a load starts is documented.  Narrow types of
+kinds f8f6f4 and mxf8f6f4 take a byte each in shared memory.  Loads of shape 16x32bx2 and .pack::16b, and
+K-major operands in mode 128B_ATOM_32B, are not described here and are refused as such.
 
 Source: PTX ISA 9.0, 9.7.16.2.1 (table 39), 9.7.16.4.2 (instruction descriptor), 9.7.16.8 (loads and stores),
 9.7.16.10.1 and 9.7.16.10.3 (transposition, swizzles).
@@ -78,6 +78,7 @@ _TRANSPOSE = "PTX ISA 9.0, 9.7.16.10.1, tables 51 and 52"
 _MEMORY = "PTX ISA 9.0, 9.7.16.1, Tensor Memory"
 _IDESC = "PTX ISA 9.0, 9.7.16.4.2, Instruction Descriptor"
 _ACCESS = "PTX ISA 9.0, 9.7.16.8, tcgen05.ld and tcgen05.st"
+_STARTS = f"{_ACCESS}; that shapes of 16 lanes start at 0 or 16 of the 32 is CuTe's"
 _SHARED = "PTX ISA 9.0, 9.7.16.5, tcgen05, Shared Memory Layout and Swizzling"
 
 _RULES = (
@@ -93,8 +94,8 @@ _RULES = (
     Rule("tcgen05.columns", "what is read or written lies in the 512 columns", _MEMORY),
     Rule("tcgen05.instruction", "the descriptor is that of the types and the shape", _IDESC),
     Rule("tcgen05.num", "repetitions are a power of two, of at most 128 registers per thread", _ACCESS),
-    Rule("tcgen05.lanes", "warp w of a warpgroup reaches whole shapes of lanes 32 w to 32 w + 31",
-         f"{_ACCESS}; that shapes of 16 lanes start at 0 or 16 of the 32 is CuTe's", AlignmentError, "assumed"),
+    Rule("tcgen05.lanes", "warp w of a warpgroup reaches whole shapes of lanes 32 w to 32 w + 31", _STARTS,
+         AlignmentError, "assumed"),
 )  # fmt: skip
 
 TCGEN05_RULES: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in _RULES})
