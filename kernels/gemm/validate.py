@@ -189,6 +189,15 @@ def _sm80_widths(p: GemmProblem, c: Sm80Config) -> None:
             )
 
 
+def _without_program(chip: Arch) -> UnsupportedError:
+    """The refusal of a product on an architecture whose tensor cores no program uses, with what there is."""
+    return UnsupportedError(
+        f"{chip.name} multiplies by tcgen05.mma, which is analysed (layoutalg legal tcgen05, layoutalg draw "
+        f"SM100_MMA_F16BF16_SS<...>) and not generated: gemm-simt is generated for it; mma.sync, at a part of "
+        f"the rate, by gemm-sm80 --arch sm_90 --compile {chip.name}"
+    )
+
+
 def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
     if chip.name == "sm_70":
         raise UnsupportedError(
@@ -216,11 +225,7 @@ def _sm80_instructions(p: GemmProblem, c: Sm80Config, chip: Arch) -> None:
         instead = ": take gemm-sm75" if chip.name == "sm_75" and p.operand.name == "f16" else ""
         raise UnsupportedError(f"{mma.ptx} needs sm_{mma.sm}; {chip.name} does not have it{instead}")
     if major == 10:
-        raise UnsupportedError(
-            f"{chip.name} multiplies by tcgen05.mma, which is described (layoutalg.arch.mma_kinds) and not "
-            f"generated: gemm-simt is generated for it; mma.sync, at a part of the rate, by --arch sm_90 "
-            f"--compile {chip.name}"
-        )
+        raise _without_program(chip)
     if mma.emulated_from and 10 * major + minor >= mma.emulated_from and c.warp_m * c.warp_n > MOST_CALLING:
         raise ResourceError(
             f"sums of a warp by {mma.ptx}, which {chip.name} has no tensor core for and calls a function,",
@@ -338,6 +343,8 @@ def check_sm90_problem(p: GemmProblem, chip: Arch) -> None:
     >>> check_sm90_problem(gemm_problem(256, 256, 64), find_arch("sm_90"))
     """
     if chip.compute_capability != (9, 0):
+        if chip.compute_capability[0] == 10:
+            raise _without_program(chip)
         raise UnsupportedError(f"wgmma needs sm_90; {chip.name} does not have it: take gemm-sm80")
     narrow = p.element in BYTE_FLOATS
     if not narrow and (p.operand.name not in ("f16", "bf16", "tf32") or p.accumulator.name != "f32"):

@@ -24,7 +24,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from layoutalg.arch.architectures import ARCHS, DEFAULT_ARCH, find_arch, find_board, find_target
+from layoutalg.arch.architectures import (
+    ARCHS,
+    DEFAULT_ARCH,
+    TCGEN05_ARCH,
+    find_arch,
+    find_board,
+    find_target,
+)
 from layoutalg.arch.boards import (
     BOARDS,
     DRAM_RULES,
@@ -36,6 +43,7 @@ from layoutalg.arch.boards import (
 )
 from layoutalg.arch.descriptor import (
     MAX_OFFSET_BYTES,
+    DescriptorForm,
     SmemDescriptor,
     decode_descriptor,
     descriptor_text,
@@ -44,12 +52,17 @@ from layoutalg.arch.descriptor import (
 from layoutalg.arch.instruction_names import find_instruction, instruction_name
 from layoutalg.arch.instructions import INSTRUCTIONS, instruction_table
 from layoutalg.arch.mma_kinds import (
+    INSTRUCTION_FIELDS,
     TCGEN05_KINDS,
+    TMEM_COLUMNS,
+    TMEM_LANES,
     WGMMA_M,
     WGMMA_TYPES,
+    Tcgen05Kind,
     WgmmaType,
-    check_tcgen05,
+    instruction_descriptor,
     scale_factor_layout,
+    sizes_text,
     tmem_accumulator,
     tmem_columns,
 )
@@ -84,14 +97,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARCHS", "BOARDS", "CHUNK_BYTES", "COPY_ATOMS", "DEFAULT_ARCH", "DRAM_RULES", "FLOAT_TYPES",
-    "HOPPER_MODES", "INSTRUCTIONS", "MAX_OFFSET_BYTES", "MMA_ATOMS", "MULTICAST_LEAST", "MULTICAST_ZEROS",
-    "SMEM_ATOMS", "SOURCE", "SWIZZLE_MODES", "T4_ACHIEVED", "TCGEN05_KINDS", "TENSOR_CORES",
-    "TENSOR_MAP_TYPES", "WGMMA_M", "WGMMA_TYPES", "Arch", "Board", "Enumerator", "Instruction", "Major",
-    "Provenance", "Rates", "SmemAtom", "SmemDescriptor", "Space", "SwizzleMode", "TensorCores", "TensorMap",
-    "WgmmaType", "atom_layout", "board_rates", "check_tcgen05", "decode_descriptor", "descriptor_text",
-    "encode_descriptor", "find_arch", "find_board", "find_copy_atom", "find_instruction", "find_mma_atom",
-    "find_smem_atom", "find_swizzle_mode", "find_target", "instruction_name", "instruction_table",
-    "scale_factor_layout", "tensor_map_arguments", "tensor_map_text", "tmem_accumulator", "tmem_columns",
+    "HOPPER_MODES", "INSTRUCTIONS", "INSTRUCTION_FIELDS", "MAX_OFFSET_BYTES", "MMA_ATOMS", "MULTICAST_LEAST",
+    "MULTICAST_ZEROS", "SMEM_ATOMS", "SOURCE", "SWIZZLE_MODES", "T4_ACHIEVED", "TCGEN05_ARCH",
+    "TCGEN05_KINDS", "TENSOR_CORES", "TENSOR_MAP_TYPES", "TMEM_COLUMNS", "TMEM_LANES", "WGMMA_M",
+    "WGMMA_TYPES", "Arch", "Board", "DescriptorForm", "Enumerator", "Instruction", "Major", "Provenance",
+    "Rates", "SmemAtom", "SmemDescriptor", "Space", "SwizzleMode", "Tcgen05Kind", "TensorCores", "TensorMap",
+    "WgmmaType", "atom_layout", "board_rates", "decode_descriptor", "descriptor_text", "encode_descriptor",
+    "find_arch", "find_board", "find_copy_atom", "find_instruction", "find_mma_atom", "find_smem_atom",
+    "find_swizzle_mode", "find_target", "instruction_descriptor", "instruction_name", "instruction_table",
+    "scale_factor_layout", "sizes_text", "tensor_map_arguments", "tensor_map_text", "tmem_accumulator",
+    "tmem_columns",
 ]  # fmt: skip
 
 __getattr__ = later(__name__, {"layoutalg.atoms": "COPY_ATOMS MMA_ATOMS find_copy_atom find_mma_atom"})

@@ -91,6 +91,9 @@ ARCHS: Mapping[str, Arch] = MappingProxyType({machine.name: machine for machine 
 DEFAULT_ARCH = "sm_90"
 """The architecture of whoever names none."""
 
+TCGEN05_ARCH = "sm_100"
+"""The architecture of whoever asks for tcgen05 and names none."""
+
 _GPUS = {
     "sm_70": "V100, Titan V",
     "sm_75": "T4, Titan RTX, RTX 2060, RTX 2070, RTX 2080, RTX 2080 Ti, Turing",

@@ -18,15 +18,15 @@ Here an accumulator is a layout (row, column) -> lane + 128 column.
 
 >>> print(*tmem_accumulator(64, 128))
 F ((16,4),128):((1,32),128)
->>> print(check_tcgen05("mxf4nvf4", 128, 256).blocks)
-(('ue8m0', 32), ('ue8m0', 16), ('ue4m3', 16))
+>>> kind = TCGEN05_KINDS["mxf4nvf4"]
+>>> kind.blocks, kind.rows(ctas=2), kind.columns(ctas=2)[:3]
+((('ue8m0', 32), ('ue8m0', 16), ('ue4m3', 16)), (128, 256), (16, 32, 48))
 
-Notes.  All of this is documented, none of it measured.  The shapes are those that CUTLASS asserts, a part of
-those of PTX's table, which lets N step by 8 for M = 128 and by 16 for two CTAs as well.  Kernels for it are
-not generated.
+Notes.  All of this is documented, none of it measured.  CUTLASS asserts a part of these shapes
+(layoutalg.atoms.tensor_memory).  K of 96, of mxf4 on sm_103, is left out.  Kernels for it are not generated.
 
-Source: PTX ISA 9.0, 9.7.16.2.1 (matrix shapes, table 39), 9.7.16.2.3 (data movement shapes), 9.7.16.10.5
-(data path layouts), 9.7.16 (block scaling); CUTLASS, include/cute/arch/mma_sm100_umma.hpp (asserts),
+Source: PTX ISA 9.0, 9.7.16.2.1 (matrix shapes, table 39), 9.7.16.2.3 (data movement shapes), 9.7.16.10.1
+(transposition, table 52), 9.7.16.10.5 (data path layouts), 9.7.16 (block scaling); CUTLASS,
 include/cutlass/detail/sm100_blockscaled_layout.hpp (the atom of scale factors).
 
 wgmma.mma_async: the types, shapes and operand sources that exist.
@@ -45,13 +45,14 @@ include/cute/arch/mma_sm90_gmma.hpp.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from layoutalg.arch.model import Provenance
-from layoutalg.errors import DivisibilityError, UnknownNameError, UnsupportedError
+from layoutalg.arch.swizzle_modes import HOPPER_MODES, Major, SwizzleMode
+from layoutalg.errors import DivisibilityError, UnsupportedError
 from layoutalg.layout import Layout, span
 
 WGMMA_M = 64
@@ -68,6 +69,11 @@ class WgmmaType:
     accumulators: tuple[str, ...]
     n_sizes: tuple[int, ...]
     transposable: bool = False
+    mn_modes: tuple[SwizzleMode, ...] = HOPPER_MODES
+
+    def modes(self, major: Major) -> tuple[SwizzleMode, ...]:
+        """The swizzle modes of an operand of this major-ness."""
+        return HOPPER_MODES if major == "K" else self.mn_modes
 
 
 _EVERY_8 = tuple(range(8, 257, 8))
@@ -98,11 +104,22 @@ DataPath: TypeAlias = Literal["A", "B", "D", "E", "F", "G"]
 """The data path: the lane and column of tensor memory that an element of a dense product goes to."""
 
 
+def sizes_text(sizes: Sequence[object]) -> str:
+    """Accepted values in words: all of a few, else the first and the last.
+
+    >>> sizes_text((64, 128)), sizes_text(range(8, 257, 8))
+    ('64, 128', '8, 16, 24, 32, 40, 48, ..., 256')
+    """
+    listed = [*map(str, sizes)]
+    return ", ".join(listed if len(listed) < 8 else [*listed[:6], "...", listed[-1]])
+
+
 @dataclass(frozen=True, slots=True)
 class Tcgen05Kind:
     """A .kind of tcgen05.mma: types of operands and accumulator, extent along K, blocks that are scaled.
 
     `blocks` are (type of a scale factor, elements along K that share one); none where nothing is scaled.
+    `machines` are the architectures that have it: ptxas 13.0 assembles i8 for sm_100a alone.
     """
 
     name: str
@@ -110,6 +127,7 @@ class Tcgen05Kind:
     accumulators: tuple[str, ...]
     k: int
     blocks: tuple[tuple[str, int], ...] = ()
+    machines: tuple[str, ...] = ("sm_100", "sm_103")
     provenance: Provenance = "documented"
     source: str = "PTX ISA 9.0, 9.7.16.2.1, table 39"
 
@@ -118,6 +136,43 @@ class Tcgen05Kind:
         """The instruction's name."""
         return f"tcgen05.mma.kind::{self.name}{'.block_scale' if self.blocks else ''}"
 
+    @property
+    def transposable(self) -> bool:
+        """True where A and B in shared memory may be M-major and N-major."""
+        return self.k <= 32
+
+    def multiplies(self, a: str, b: str, accumulator: str) -> bool:
+        """True where A and B of these types add up to the accumulator: f16 of f16 alone.
+
+        >>> [TCGEN05_KINDS["f16"].multiplies("bf16", "f16", d) for d in ("f32", "f16")]
+        [True, False]
+        """
+        exists = a in self.operands and b in self.operands and accumulator in self.accumulators
+        return exists and not (accumulator == "f16" and "bf16" in (a, b))
+
+    def rows(self, ctas: int = 1, *, ws: bool = False) -> tuple[int, ...]:
+        """M of one CTA or of two; `ws` is the weight-stationary form, which one CTA has without blocks.
+
+        >>> TCGEN05_KINDS["f16"].rows(), TCGEN05_KINDS["mxf4"].rows(), TCGEN05_KINDS["mxf4"].rows(ws=True)
+        ((64, 128), (128,), ())
+        """
+        if ws:
+            return () if ctas == 2 or self.blocks else (32, 64, 128)
+        return (128, 256) if ctas == 2 else (128,) if self.blocks else (64, 128)
+
+    def columns(self, ctas: int = 1, *, ws: bool = False, b_major: Major = "K") -> tuple[int, ...]:
+        """N of one CTA or of two; an N-major B of 8-bit elements steps twice as far.
+
+        >>> TCGEN05_KINDS["i8"].columns()[:6], TCGEN05_KINDS["f8f6f4"].columns(2, b_major="MN")[:2]
+        ((8, 16, 24, 32, 48, 64), (32, 64))
+        """
+        if ws:
+            return 64, 128, 256
+        step = 8 * ctas * (2 if self.k == 32 and b_major == "MN" else 1)
+        if self.name == "i8" and b_major == "K":
+            return (8, 16, 24, *range(32, 257, 16)) if ctas == 1 else tuple(range(32, 257, 32))
+        return tuple(range(step, 257, step))
+
 
 _NARROW = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
 
@@ -125,7 +180,7 @@ _TABLE = (
     Tcgen05Kind("f16", ("f16", "bf16"), ("f16", "f32"), 16),
     Tcgen05Kind("tf32", ("tf32",), ("f32",), 8),
     Tcgen05Kind("f8f6f4", _NARROW, ("f16", "f32"), 32),
-    Tcgen05Kind("i8", ("s8", "u8"), ("s32",), 32),
+    Tcgen05Kind("i8", ("s8", "u8"), ("s32",), 32, machines=("sm_100",)),
     Tcgen05Kind("mxf8f6f4", _NARROW, ("f32",), 32, (("ue8m0", 32),)),
     Tcgen05Kind("mxf4", ("e2m1",), ("f32",), 64, (("ue8m0", 32),)),
     Tcgen05Kind("mxf4nvf4", ("e2m1",), ("f32",), 64, (("ue8m0", 32), ("ue8m0", 16), ("ue4m3", 16))),
@@ -135,48 +190,44 @@ TCGEN05_KINDS: Mapping[str, Tcgen05Kind] = MappingProxyType({kind.name: kind for
 """Every kind by name, read only."""
 
 
-def check_tcgen05(kind: str, m: int, n: int, *, ctas: int = 1, ws: bool = False) -> Tcgen05Kind:
-    """The kind, if it multiplies M x N; `ctas` work together, `ws` is the weight-stationary form.
+INSTRUCTION_FIELDS: Mapping[str, tuple[int, int]] = {
+    "d": (4, 2), "a": (7, 3), "b": (10, 3), "a_negated": (13, 1), "b_negated": (14, 1), "a_major": (15, 1),
+    "b_major": (16, 1), "n": (17, 6), "scale": (23, 1), "m": (24, 5),
+}  # fmt: skip
+"""Lowest bit and number of bits of the instruction descriptor's fields; scales of blocks are of `scale`."""
 
-    Raises UnknownNameError for another kind, UnsupportedError with what there is for another shape.
+_CODES = {
+    "f16": 0, "bf16": 1, "tf32": 2, "u8": 0, "s8": 1, "e4m3": 0, "e5m2": 1, "e2m3": 3, "e3m2": 4, "e2m1": 5,
+}  # fmt: skip
+"""The types of A and B; e2m1 is 1 where it is packed."""
 
-    >>> check_tcgen05("f16", 128, 256).k
-    16
-    >>> check_tcgen05("f16", 128, 24)
-    Traceback (most recent call last):
-    layoutalg.errors.UnsupportedError: tcgen05.mma.kind::f16 of 128 x 24: with M = 128 N is a multiple of 16 \
-from 16 to 256
+_SUMS = {"f16": 0, "f32": 1, "s32": 2}
+
+
+def instruction_descriptor(
+    kind: Tcgen05Kind,
+    types: tuple[str, str, str],
+    m: int,
+    n: int,
+    *,
+    majors: tuple[Major, Major] = ("K", "K"),
+    scale: str = "",
+) -> int:
+    """The 32 bits that say types and shape of a dense tcgen05.mma; `types` are those of A, B and D.
+
+    `scale` is the type of the scale factors.  Nothing is negated, and the identifiers of factors are 0.
+    Source: PTX ISA 9.0, 9.7.16.4.2, tables 42 to 44.
+
+    >>> hex(instruction_descriptor(TCGEN05_KINDS["f16"], ("bf16", "bf16", "f32"), 128, 256))
+    '0x8400490'
     """
-    known = TCGEN05_KINDS.get(kind)
-    if known is None:
-        raise UnknownNameError("kind of tcgen05.mma", kind, TCGEN05_KINDS)
-    rows = _rows(known, ctas, ws)
-    what = f"{known.ptx}{' with .ws' if ws else ''} of {m} x {n}"
-    if m not in rows:
-        group = {1: "one CTA", 2: "two CTAs"}.get(ctas, f"{ctas} CTAs")
-        accepted = " or ".join(map(str, rows)) or "nothing"
-        raise UnsupportedError(f"{what}: M of {group} is {accepted}")
-    if ws:
-        if n not in (64, 128, 256):
-            raise UnsupportedError(f"{what}: N is 64, 128 or 256")
-        return known
-    step = 8 if known.blocks or m == 64 else 16
-    step = {"i8": 16}.get(kind, step) if ctas == 1 else 16 if known.blocks else 32
-    if n == 8 and kind == "i8" and ctas == 1:
-        return known
-    if n % step or not step <= n <= 256:
-        raise UnsupportedError(f"{what}: with M = {m} N is a multiple of {step} from {step} to 256")
-    return known
-
-
-def _rows(kind: Tcgen05Kind, ctas: int, ws: bool) -> tuple[int, ...]:
-    if ctas not in (1, 2) or (ws and (ctas == 2 or kind.blocks)):
-        return ()
-    if ws:
-        return 32, 64, 128
-    if ctas == 2:
-        return 128, 256
-    return (128,) if kind.blocks else (64, 128)
+    a, b, d = types
+    fields = {
+        "a": 1 if kind.k == 64 else _CODES[a], "b": 1 if kind.k == 64 else _CODES[b],
+        "d": 0 if kind.blocks else _SUMS[d], "n": n // 8, "m": m // 16, "scale": int(scale == "ue8m0"),
+        "a_major": int(majors[0] == "MN"), "b_major": int(majors[1] == "MN"),
+    }  # fmt: skip
+    return sum(value << INSTRUCTION_FIELDS[name][0] for name, value in fields.items())
 
 
 def tmem_accumulator(m: int, n: int, *, ctas: int = 1, ws: bool = False) -> tuple[DataPath, Layout]:

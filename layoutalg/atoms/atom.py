@@ -43,8 +43,8 @@ from layoutalg.notebook import Shown
 Operand: TypeAlias = Literal["A", "B", "C"]
 """An operand of D = A B + C; D lies where C does."""
 
-OperandPlace: TypeAlias = Literal["registers", "shared"]
-"""The place where an instruction finds an operand."""
+OperandPlace: TypeAlias = Literal["registers", "shared", "tensor"]
+"""The place where an instruction finds an operand: registers, shared memory or tensor memory."""
 
 Arithmetic: TypeAlias = Literal["multiply", "saturate", "gauss", "xor.popc", "and.popc"]
 """The summands: products; products into a sum that stops at the ends of s32; products of complex numbers
@@ -60,15 +60,29 @@ class MMATypes(NamedTuple):
     c: DType
 
 
+class BlockScales(NamedTuple):
+    """The scale factors of A and B: their type, the elements along K that share one, and where they lie.
+
+    CuTe's SFALayout and SFBLayout, (thread, element along K) -> m + M k, where factors lie in registers; in
+    tensor memory CuTe's fragments, (row and its copies, element along K) -> lane + 128 byte.
+    """
+
+    dtype: DType
+    block: int
+    a: Layout
+    b: Layout
+
+
 @dataclass(frozen=True, slots=True)
 class MMAAtom(Shown):
     """A matrix instruction; its layouts are CuTe's ThrID, ALayout, BLayout and CLayout.
 
     `thr_layout` maps the atom's own thread numbers to threads of the warp or warpgroup; the others map
     (thread, value) to the flat index of an M x K, N x K and M x N matrix.  `arch` is the first architecture
-    that has it, `ptx` its mnemonic, issued `instructions` times.  `a_in` and `b_in` say where A and B
-    come from.  With `sparsity` 2, A holds two of any four elements along K, and `e_tv` places the metadata
-    that says which.
+    that has it, `ptx` its mnemonic, issued `instructions` times.  `a_in`, `b_in` and `c_in` say where A, B
+    and C are; tcgen05 is started by a thread for one CTA or two, and these are its threads, as in CuTe.
+    `scales` are those of blocks along K; `in_bytes` says that narrower elements take a byte each.  With
+    `sparsity` 2, A holds two of any four elements along K, and `e_tv` places the metadata that says which.
     """
 
     name: str
@@ -87,10 +101,13 @@ class MMAAtom(Shown):
     b_in: OperandPlace = "registers"
     sparsity: int = 1
     e_tv: Layout | None = None
+    c_in: OperandPlace = "registers"
+    scales: BlockScales | None = None
+    in_bytes: bool = False
 
     @property
     def threads(self) -> int:
-        """Threads that take part: 32 of a warp, 8 of a quad pair, 128 of a warpgroup."""
+        """Threads that take part: 32 of a warp, 8 of a quad pair, 128 of a warpgroup; CTAs of tcgen05."""
         return layout_size(self.thr_layout)
 
     def tv(self, operand: Operand) -> Layout:
@@ -111,11 +128,21 @@ class MMAAtom(Shown):
         """Elements of the operand that a thread holds, or sees where they lie in shared memory."""
         return layout_size(modes(self.tv(operand))[1])
 
+    def place(self, operand: Operand) -> OperandPlace:
+        """The place of the operand."""
+        places: dict[Operand, OperandPlace] = {"A": self.a_in, "B": self.b_in, "C": self.c_in}
+        return places[check_operand(operand)]
+
+    def element_bits(self, operand: Operand) -> int:
+        """Bits that an element takes: of A and B a byte at least where the atom's `in_bytes` says so."""
+        bits = self.dtype(operand).bits
+        return max(8, bits) if self.in_bytes and operand != "C" else bits
+
     def registers(self, operand: Operand) -> int:
-        """32-bit registers that the operand takes in each thread: 0 for one in shared memory."""
-        if {"A": self.a_in, "B": self.b_in, "C": "registers"}[check_operand(operand)] == "shared":
+        """32-bit registers that the operand takes in each thread: 0 for one in shared or tensor memory."""
+        if self.place(operand) != "registers":
             return 0
-        bits = self.dtype(operand).bits * self.values(operand)
+        bits = self.element_bits(operand) * self.values(operand)
         if operand == "A":
             bits //= self.sparsity
         elif operand == "C" and self.arithmetic == "gauss":

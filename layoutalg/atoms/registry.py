@@ -19,8 +19,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from layoutalg.arch import Arch
+from layoutalg.arch import TCGEN05_KINDS, Arch
 from layoutalg.atoms.atom import CopyAtom, MMAAtom
+from layoutalg.atoms.tensor_memory import find_umma_atom
 from layoutalg.dtype import dtype
 from layoutalg.errors import UnknownNameError, UnsupportedError, check_type
 
@@ -93,7 +94,7 @@ def find_mma_atom(name: str | MMAAtom) -> MMAAtom:
     """The matrix instruction of a CUTLASS name; an MMAAtom is returned as it is.
 
     Raises UnknownNameError with the nearest names, UnsupportedError for a wgmma whose A is M-major and in
-    registers.
+    registers.  Names of tcgen05 are found by `find_umma_atom`.
 
     >>> find_mma_atom("SM89_16x8x32_F32E4M3E5M2F32_TN").ptx
     'mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32'
@@ -101,6 +102,10 @@ def find_mma_atom(name: str | MMAAtom) -> MMAAtom:
     if isinstance(name, MMAAtom):
         return name
     spelled, _ = _unwrapped(_clean(name))
+    if spelled.startswith("SM100_MMA_"):
+        return find_umma_atom(spelled)
+    if spelled.startswith("SM120_16x8x") and "_TN_VS<" in spelled:
+        spelled = f"SM120::BLOCKSCALED::{spelled}"
     for prefix, ours in _NAMESPACES:
         if spelled.startswith(prefix):
             spelled = ours + spelled.removeprefix(prefix)
@@ -154,7 +159,7 @@ def _unwrapped(spelled: str) -> tuple[str, str | None]:
 def require_atom(atom: MMAAtom | CopyAtom, machine: Arch) -> None:
     """Raise UnsupportedError when `machine` lacks the instruction, naming one of the same types that it has.
 
-    wgmma exists on sm_90 alone, tcgen05 on sm_100 and sm_103.
+    wgmma exists on sm_90 alone, tcgen05 on sm_100 and sm_103, with integers on sm_100 alone.
 
     >>> from layoutalg.arch import ARCHS
     >>> require_atom(find_mma_atom("SM80_16x8x16_F32F16F16F32_TN"), ARCHS["sm_90"])
@@ -180,9 +185,14 @@ it has SM75_16x8x8_F32F16F16F32_TN
 def _has(machine: Arch, atom: MMAAtom | CopyAtom) -> bool:
     if atom.ptx.startswith("wgmma"):
         return machine.compute_capability == (9, 0)
+    if (kind := _KIND.search(atom.ptx)) is not None:
+        return machine.name in TCGEN05_KINDS[kind[1]].machines
     if atom.ptx.startswith("tcgen05"):
         return machine.compute_capability[0] == 10
     return machine.compute_capability >= divmod(int(atom.arch.removeprefix("sm_")), 10)
+
+
+_KIND = re.compile(r"tcgen05.*kind::(\w+)")
 
 
 def _by_width(match: re.Match[str]) -> str:

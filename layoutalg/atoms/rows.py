@@ -8,16 +8,18 @@ does beside multiplying; name, mnemonic and layouts follow:
         mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
         A = core_matrices(16, 16, 2), B = core_matrices(8, 16, 2), C = core_matrices(16, 8, 2)
 
-Source: CUTLASS, include/cute/arch/mma_sm75.hpp to mma_sm90.hpp for the names.
+The narrow types of sm_120 lie in bytes where K is 32, packed where it is 64, and have a template's name.
+
+Source: CUTLASS, include/cute/arch/mma_sm75.hpp to mma_sm120.hpp for the names.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from layoutalg.atoms.atom import Arithmetic, CopyAtom, MMAAtom, MMATypes
+from layoutalg.atoms.atom import Arithmetic, BlockScales, CopyAtom, MMAAtom, MMATypes
 from layoutalg.atoms.core_matrix import core_matrices, neighbours
-from layoutalg.dtype import dtype
+from layoutalg.dtype import CUTLASS_NAMES, dtype
 from layoutalg.layout import Layout
 
 _CODES = {"b1": "U1", "c128": "C64"}
@@ -58,19 +60,39 @@ def type_codes(text: str, arithmetic: Arithmetic = "multiply") -> str:
     return "".join(codes)
 
 
+def template_name(operation: str, types: str, *numbers: int | str) -> str:
+    """CUTLASS's name of an operation that is a template: A, B and D of a row's text, then what follows.
+
+    >>> template_name("SM120_16x8x32_TN", "f32 e4m3 e2m1 f32")
+    'SM120_16x8x32_TN<float_e4m3_t,float_e2m1_t,float>'
+    """
+    d, a, b = (CUTLASS_NAMES[name] for name in types.split()[:3])
+    return f"{operation}<{','.join(map(str, (a, b, d, *numbers)))}>"
+
+
 class MMARow(NamedTuple):
-    """An mma.sync whose fragments follow the core-matrix rule; `section` is that of the PTX ISA 9.0."""
+    """An mma.sync whose fragments follow the core-matrix rule; `section` is that of the PTX ISA 9.0.
+
+    `kind` is the .kind of narrow types, `block` the type of their scale factors and the elements of one.
+    """
 
     arch: str
     shape: tuple[int, int, int]
     types: str
     section: str
     arithmetic: Arithmetic = "multiply"
+    kind: str = ""
+    block: tuple[str, int] | None = None
 
     @property
     def name(self) -> str:
         """CUTLASS's name of the atom."""
         shape = "x".join(map(str, self.shape))
+        if self.block:
+            operation = f"SM120::BLOCKSCALED::{self.arch}_{shape}_TN_VS"
+            return template_name(operation, self.types, CUTLASS_NAMES[self.block[0]], self.block[1])
+        if self.kind:
+            return template_name(f"{self.arch}_{shape}_TN", self.types)
         return (
             f"{self.arch}_{shape}_{type_codes(self.types, self.arithmetic)}_TN{ENDINGS[self.arithmetic][0]}"
         )
@@ -82,8 +104,19 @@ class MMARow(NamedTuple):
         is_complex = types.a.name == "c128"
         texts = ["f64"] * 4 if is_complex else self.types.split()
         shape = f"m{m}n{n}k{k}"
-        e = neighbours(types.a)
-        keep = types.a.bits == 4 and k == 32  # CuTe writes their only value mode as a tuple
+        in_bytes = bool(self.kind) and k == 32
+        e = 4 if in_bytes else neighbours(types.a)
+        keep = types.a.bits == 4 and k == 32 and not in_bytes  # CuTe writes their only value mode as a tuple
+        ptx = f"mma.sync.aligned.{shape}.row.col.{'.'.join(texts)}{ENDINGS[self.arithmetic][1]}"
+        scales = None
+        if self.kind:
+            ptx = ptx.replace("aligned.", f"aligned.kind::{self.kind}{'.block_scale' if self.block else ''}.")
+        if self.block:
+            factor, of = self.block
+            ptx = f"{ptx.replace('block_scale', f'block_scale.scale_vec::{k // of}X')}.{factor}"
+            scales = BlockScales(
+                dtype(factor), of, Layout(((2, 2, 8), k), ((8, 0, 1), m)), Layout(((4, 8), k), ((0, 1), n))
+            )
         return MMAAtom(
             name=self.name,
             shape_mnk=self.shape,
@@ -94,9 +127,11 @@ class MMARow(NamedTuple):
             dtypes=types,
             source=f"PTX ISA 9.0, {self.section}",
             arch=f"sm_{self.arch[2:]}",
-            ptx=f"mma.sync.aligned.{shape}.row.col.{'.'.join(texts)}{ENDINGS[self.arithmetic][1]}",
+            ptx=ptx,
             arithmetic=self.arithmetic,
             instructions=_REAL_PRODUCTS[self.arithmetic] if is_complex else 1,
+            scales=scales,
+            in_bytes=in_bytes,
         )
 
 

@@ -6,18 +6,20 @@ sm_75    the first mma.sync of a whole warp; ldmatrix
 sm_80    mma.sync of every type; cp.async
 sm_89    mma.sync of 8-bit floating point
 sm_90    mma.sync of f64, stmatrix; wgmma is in layoutalg.atoms.wgmma
-sm_100   tcgen05.ld and .st of tensor memory
+sm_100   tcgen05, in layoutalg.atoms.tensor_memory
+sm_120   mma.sync of 4, 6 and 8-bit floating point, scaled in blocks
 """
 
 from __future__ import annotations
 
 from itertools import product
 
+from layoutalg.arch import TCGEN05_KINDS
 from layoutalg.atoms.atom import Arithmetic, CopyAtom, MMAAtom
-from layoutalg.atoms.core_matrix import mode_of
 from layoutalg.atoms.rows import MMARow, copy_atom, type_codes, types_of
+from layoutalg.atoms.tensor_memory import TENSOR_MEMORY_COPIES
 from layoutalg.atoms.wgmma import WgmmaRow, wgmma_rows
-from layoutalg.layout import Layout, concat
+from layoutalg.layout import Layout
 
 # --- sm_61 and before ---------------------------------------------------------------------------------
 #
@@ -314,80 +316,35 @@ MATRIX_STORES: tuple[CopyAtom, ...] = tuple(
 """Matrix stores."""
 
 
-# --- sm_100 -------------------------------------------------------------------------------------------
+# --- sm_120 -------------------------------------------------------------------------------------------
 #
-# Tcgen05.ld and tcgen05.st, which move an accumulator between tensor memory and registers.
+# Mma.sync of the narrow types, in bytes (K = 32) or packed (K = 64), without factors or with a scale factor
+# per 32 or 16 elements along K.
 #
-# A warp reads 16 or 32 lanes of tensor memory, and of each a run of columns, `.xN` times as long; who gets
-# what is a pattern of the shape:
-#
-#     32x32b     lane l reads its own lane of tensor memory: a whole row of D per thread
-#     16x64b     lane l: row l / 4 + 8 (l % 2), column l / 2 % 2
-#     16x128b    lane l: row l / 4, column l % 4; register 1 is 8 rows further down
-#     16x256b    lane l: row l / 4, columns 2 (l % 4) and the next; then 8 rows further down: the core matrix
-#
-# so that what 16x256b leaves in registers is what mma.sync and wgmma leave there.  Bits are counted along the
-# columns of a lane, lane after lane; as in CuTe every thread is shown the whole of tensor memory.
-#
-# Source: PTX ISA 9.0, 9.7.16.2.3.1 (matrix fragments for shapes .32x32b to .16x256b); CUTLASS,
-# include/cute/atom/copy_traits_sm100.hpp.
+# Source: PTX ISA 9.0, 9.7.14.5.10 (mma.m16n8k32), 9.7.14.5.11 (mma.m16n8k64), 9.7.14.3 (block scaling);
+# CUTLASS, include/cute/atom/mma_traits_sm120.hpp.
 
-MOST_REGISTERS = 128
-"""32-bit registers that one tcgen05.ld or .st moves per lane."""
+_NARROW = TCGEN05_KINDS["f8f6f4"].operands
 
-SHAPES: dict[str, tuple[int, int, int]] = {
-    "32x32b": (32, 32, 1),
-    "16x64b": (16, 64, 1),
-    "16x128b": (16, 128, 2),
-    "16x256b": (16, 256, 4),
-}
-"""Lanes of tensor memory, bits of each, and registers per thread of one repetition."""
-
-
-def registers_of(shape: str, repeat: int) -> Layout:
-    """(lane, bit of its registers) -> bit of what moves, lane after lane of tensor memory.
-
-    >>> print(registers_of("16x256b", 1), registers_of("16x64b", 2))
-    ((4,8),(64,2)):((64,256),(1,2048)) ((2,2,8),(32,2)):((1024,32,128),(1,64))
-    """
-    _, bits, _ = SHAPES[shape]
-    row = bits * repeat
-    threads, values = {
-        "32x32b": ([(32, row)], [(32 * repeat, 1)]),
-        "16x64b": ([(2, 8 * row), (2, 32), (8, row)], [(32, 1), (repeat, 64)]),
-        "16x128b": ([(4, 32), (8, row)], [(32, 1), (2, 8 * row), (repeat, 128)]),
-        "16x256b": ([(4, 64), (8, row)], [(64, 1), (2, 8 * row), (repeat, 256)]),
-    }[shape]
-    return concat(mode_of(threads), mode_of(values))
-
-
-def _tensor_memory(shape: str, repeat: int, *, load: bool) -> CopyAtom:
-    lanes, bits, _ = SHAPES[shape]
-    memory, held = Layout((32, lanes * bits * repeat), (0, 1)), registers_of(shape, repeat)
-    kind = "ld" if load else "st"
-    return CopyAtom(
-        f"SM100_TMEM_{'LOAD' if load else 'STORE'}_{lanes}dp{bits}b{repeat}x",
-        Layout(32),
-        memory if load else held,
-        held if load else memory,
-        memory,
-        "PTX ISA 9.0, 9.7.16.2.3.1",
-        "sm_100",
-        f"tcgen05.{kind}.sync.aligned.{shape}.x{repeat}.b32",
-    )
-
-
-TENSOR_MEMORY_COPIES: tuple[CopyAtom, ...] = tuple(
-    _tensor_memory(shape, 1 << j, load=load)
-    for load in (True, False)
-    for shape, (_, _, registers) in SHAPES.items()
-    for j in range((MOST_REGISTERS // registers).bit_length())
-)
-"""Loads and stores of tensor memory, by shape and repetition."""
+BLACKWELL_ROWS: tuple[MMARow, ...] = (
+    *(
+        MMARow("SM120", (16, 8, 32), f"{d} {a} {b} {d}", "9.7.14.5.10", kind="f8f6f4")
+        for d, a, b in product(("f32", "f16"), _NARROW, _NARROW)
+    ),
+    *(
+        MMARow("SM120", (16, 8, kind.k), f"f32 {a} {b} f32", section, kind=kind.name, block=block)
+        for kind, section in (
+            (TCGEN05_KINDS["mxf8f6f4"], "9.7.14.5.10"), (TCGEN05_KINDS["mxf4nvf4"], "9.7.14.5.11"),
+        )
+        for a, b, block in product(kind.operands, kind.operands, kind.blocks)
+    ),
+)  # fmt: skip
+"""Narrow types, and those that are scaled in blocks."""
 
 
 MMA_ATOMS: tuple[MMAAtom | MMARow | WgmmaRow, ...] = (
     *SCALAR_ATOMS, *QUAD_PAIR_ATOMS, *TURING_ROWS, *AMPERE_ROWS, *ADA_ROWS, *HOPPER_ROWS, *wgmma_rows(),
+    *BLACKWELL_ROWS,
 )  # fmt: skip
 """Every matrix instruction: an atom, or the row that one is built from."""
 

@@ -46,6 +46,7 @@ from layoutalg.algebra import (
 from layoutalg.atoms.atom import MMAAtom, Operand, check_operand
 from layoutalg.atoms.registry import find_mma_atom
 from layoutalg.atoms.tensor import Tensor
+from layoutalg.atoms.tensor_memory import tmem_layout
 from layoutalg.atoms.tiling import Matrix, as_layout, check_multiples, compose_first, nearest_multiple, take
 from layoutalg.compose import Tiler, compose_layouts, tiler_text
 from layoutalg.decide import cosize, find_coordinate, is_bijective, is_injective
@@ -63,6 +64,7 @@ from layoutalg.layout import (
     concat,
     coordinate_at,
     flatten_tree,
+    innermost,
     layout_size,
     map_innermost,
     modes,
@@ -244,17 +246,22 @@ class ThrMMA:
     def partition_fragment(self, operand: Operand, matrix: AnyLayout | Tensor) -> Layout | Tensor:
         """Registers for the thread's elements: a compact layout of the partition's shape, or a tensor.
 
-        Those of A and B follow the order in which the partition's elements lie.  Raises UnsupportedError for
-        an operand in shared memory, and for elements that NumPy has no type for when `matrix` is a Tensor.
+        Those of A and B follow the order in which the partition's elements lie.  Of an operand in tensor
+        memory, a layout to lane + 128 column.  Raises UnsupportedError for an operand in shared memory, and
+        when `matrix` is a Tensor for one in tensor memory and for elements that NumPy has no type for.
         """
         atom = self.tiled.atom
-        if not atom.registers(operand):
+        if atom.place(operand) == "shared" or (
+            atom.place(operand) == "tensor" and isinstance(matrix, Tensor)
+        ):
             raise UnsupportedError(
-                f"{operand} of {atom} is read from shared memory and has no registers; partition_{operand} "
-                f"gives its part there"
+                f"{operand} of {atom} is read from {atom.place(operand)} memory and has no registers; "
+                f"partition_{operand} gives its part there"
             )
         layout = matrix.layout if isinstance(matrix, Tensor) else matrix
         mine = self.partition(operand, layout)[0]
+        if atom.place(operand) == "tensor":
+            return tmem_layout(atom, operand, tuple(size(mode) for mode in modes(innermost(mine))[1:]))
         held = Layout(mine.shape) if operand == "C" else make_fragment_like(mine)
         if not isinstance(matrix, Tensor):
             return held

@@ -16,12 +16,13 @@ import re
 from dataclasses import replace
 from typing import Literal
 
-from layoutalg.atoms import CopyAtom, MMAAtom, Operand
+from layoutalg.arch import TMEM_LANES
+from layoutalg.atoms import CopyAtom, MMAAtom, Operand, mode_of, tmem_layout
 from layoutalg.compose import compose_layouts
 from layoutalg.decide import cosize
 from layoutalg.draw.picture import EMPTY_PANEL, Panel, Picture, tv_picture
 from layoutalg.errors import DivisibilityError, check_type
-from layoutalg.layout import Layout, concat, modes
+from layoutalg.layout import Layout, concat, layout_size, leaves, modes
 
 _OPERANDS: tuple[Operand, ...] = ("A", "B", "C")
 
@@ -36,8 +37,9 @@ _NOTE = "rows and columns are those of the matrix; the colour is the lane mod 32
 def mma_picture(atom: MMAAtom) -> Picture:
     """Lane and value of every element in registers: B (K x N) above C (M x N), A (M x K) at its left.
 
-    So a row of A, a column of B and the element of C that they make stand in one line.  Raises ResourceError
-    when a matrix has too many cells.
+    So a row of A, a column of B and the element of C that they make stand in one line.  In tensor memory
+    lanes and columns take the place of lanes and values, of one CTA's rows.  Raises ResourceError when a
+    matrix has too many cells.
 
     >>> from layoutalg.atoms import find_mma_atom
     >>> len(mma_picture(find_mma_atom("SM90_64x8x16_F32F16F16_SS")).panels)
@@ -46,7 +48,9 @@ def mma_picture(atom: MMAAtom) -> Picture:
     check_type("mma_picture", atom, MMAAtom, "an MMA atom")
     drawn: dict[Operand, Panel] = {}
     for operand in _OPERANDS:
-        if atom.registers(operand):
+        if atom.place(operand) == "tensor":
+            drawn[operand] = _in_tensor_memory(atom, operand)
+        elif atom.registers(operand):
             rows, columns = atom.extents(operand)
             (panel,) = tv_picture(atom.tv(operand), (rows, columns), atom.thr_layout).panels
             if operand == "B":
@@ -61,10 +65,30 @@ def mma_picture(atom: MMAAtom) -> Picture:
     notes = [atom.ptx, _NOTE]
     if "B" in drawn:
         notes.append("B stands above C and A at its left: a row of A and a column of B make an element of C")
+    if atom.c_in == "tensor":
+        notes.append("T is the lane of tensor memory, V the column, which for A is as wide as an element")
     shared = [operand for operand in _OPERANDS if operand not in drawn]
     if shared:
         notes.append(f"{' and '.join(shared)}: read from shared memory")
     return Picture(atom.name, panels, tuple(notes), across=across, lined_up=True)
+
+
+def _in_tensor_memory(atom: MMAAtom, operand: Operand) -> Panel:
+    """The lane and column of every element of an operand in tensor memory."""
+    place = tmem_layout(atom, operand)
+    rows, columns = (layout_size(mode) for mode in modes(place))
+    digits, step = [], 1
+    for extent, address in leaves(place):
+        digits.append((address, extent, step))
+        step *= extent
+    digits.sort()
+    thread, value = (
+        mode_of([(extent, step) for address, extent, step in digits if (address < TMEM_LANES) == in_lanes])
+        for in_lanes in (True, False)
+    )
+    numbers = mode_of([(extent, address) for address, extent, _ in digits if address < TMEM_LANES])
+    (panel,) = tv_picture(concat(thread, value), (rows, columns), numbers).panels
+    return replace(panel, title=f"{operand}, {rows} x {columns} of {atom.dtype(operand)}, in tensor memory")
 
 
 def copy_picture(atom: CopyAtom) -> Picture:

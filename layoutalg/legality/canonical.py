@@ -232,8 +232,13 @@ def match_mode(layout: AnyLayout, mode: SwizzleMode, major: Major, bits: int) ->
     return Match(Canonical(major, mode, lbo_bytes, sbo_bytes, start), None)
 
 
-def recognize(layout: AnyLayout, major: Major, element: str | DType) -> Canonical | None:
-    """The canonical layout of sm_90 that `layout` is, as a function, or None.
+def recognize(
+    layout: AnyLayout,
+    major: Major,
+    element: str | DType,
+    modes: tuple[SwizzleMode, ...] = HOPPER_MODES,
+) -> Canonical | None:
+    """The canonical layout of one of `modes` that `layout` is, as a function, or None.
 
     `layout` maps (M or N, K) to offsets in elements from a start that all modes' patterns are aligned with.
     Raises ShapeError when it has not two modes.
@@ -243,7 +248,7 @@ def recognize(layout: AnyLayout, major: Major, element: str | DType) -> Canonica
     """
     check_major(major)
     bits, shape = dtype(element).bits, operand_shape(layout)
-    for mode in reversed(HOPPER_MODES):
+    for mode in reversed(modes):
         match = match_mode(layout, mode, major, bits).found if is_whole(mode, major, bits, shape) else None
         if match is not None:
             return match

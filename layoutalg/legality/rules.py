@@ -34,11 +34,11 @@ code of the driver without a reason, and misaligned swizzles nothing at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from layoutalg.arch import Provenance
+from layoutalg.arch import Provenance, sizes_text
 from layoutalg.errors import (
     AlignmentError,
     ArgumentTypeError,
@@ -77,6 +77,10 @@ class Rule:
     ) -> Violation:
         """A violation of this rule; `fix` is the nearest change as arguments of the question."""
         return Violation(self, asked, accepted, change, tuple(fix.items()), witness)
+
+    def mended(self, asked: str, accepted: Sequence[object], **fix: object) -> Violation:
+        """A violation of this rule that the values of `fix` mend, the first of which says it in words."""
+        return self.broken(asked, sizes_text(accepted), str(next(iter(fix.values()))), **fix)
 
 
 @dataclass(frozen=True, slots=True)

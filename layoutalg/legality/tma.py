@@ -34,7 +34,7 @@ from typing import Any
 from layoutalg.arch import DEFAULT_ARCH, Arch, SwizzleMode, TensorMap, find_arch, find_swizzle_mode
 from layoutalg.decide import find_difference
 from layoutalg.dtype import DType, dtype
-from layoutalg.errors import ShapeError, UnsupportedError, check_type, shown
+from layoutalg.errors import ShapeError, UnsupportedError, check_choice, check_type, shown
 from layoutalg.layout import (
     AnyLayout,
     ComposedLayout,
@@ -48,7 +48,7 @@ from layoutalg.layout import (
     unflatten_tree,
 )
 from layoutalg.legality.rules import Legality, Violation
-from layoutalg.legality.tma_rules import TMA_RULES, TmaRequest, broken_rules, rules_asked
+from layoutalg.legality.tma_rules import LOAD_MODES, TMA_RULES, TmaRequest, broken_rules, rules_asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,8 @@ def check_tma(
     global_alignment_bytes: int = 256,
     shared_alignment_bytes: int = 1024,
     shared: AnyLayout | None = None,
+    load_mode: str = "tile",
+    ctas: int = 1,
     arch: str | Arch = DEFAULT_ARCH,
 ) -> Legality[TmaCopy]:
     """Whether TMA can copy boxes `box` of `tensor` to or from shared memory in this swizzle mode.
@@ -96,7 +98,9 @@ def check_tma(
     the contiguous one innermost, the others by stride.  `box` and `element_strides` have a leaf for each of
     its leaves.  The alignments are those of the tensor's address and of the box in shared memory.  `shared`
     is the layout that the caller expects there, (box coordinate) -> offset in elements; None for any.
-    Raises ShapeError when trees do not fit, UnsupportedError for an architecture without TMA.
+    `load_mode` is that of the instruction, of which gather4 and scatter4 move four boxes of a row each, and
+    `ctas` 2 for .cta_group::2.  Raises ShapeError when trees do not fit, UnknownNameError for another load
+    mode, UnsupportedError for an architecture without TMA and for im2col modes, whose maps have no boxes.
 
     Source: CUDA Driver API, cuTensorMapEncodeTiled.
 
@@ -109,9 +113,19 @@ def check_tma(
         nan_fill=nan_fill, global_alignment_bytes=global_alignment_bytes,
         shared_alignment_bytes=shared_alignment_bytes, arch=arch,
     )  # fmt: skip
+    check_choice("load mode", load_mode, LOAD_MODES)
+    check_choice("number of CTAs", str(ctas), ("1", "2"))
+    if load_mode.startswith("im2col"):
+        raise UnsupportedError(
+            f"{load_mode} ({LOAD_MODES[load_mode][2]}) takes a map of cuTensorMapEncodeIm2col, which is not "
+            f"judged"
+        )
+    request = replace(request, load_mode=load_mode, ctas=ctas)
     subject = f"TMA of {request.element} {tensor} in boxes {to_text(normalize(box))}, mode {request.map.mode}"
     if interleave_bytes:
         subject += f", interleave {interleave_bytes} bytes"
+    if request.boxes > 1:
+        subject += f", {load_mode}"
     return _judged(request, subject, shared)
 
 

@@ -39,6 +39,22 @@ SHARED_ALIGNMENT_BYTES = 128
 
 _GUIDE = "CUDA C++ Programming Guide, Tensor Memory Accelerator"
 _H200 = "asked of the driver of an H200; tests/data/h200_tensor_maps.jsonl"
+_MODES = "PTX ISA 9.0, 9.7.9.27.5, cp.async.bulk.tensor, target notes"
+_GATHER = "PTX ISA 9.0, 5.5.3.4, .tile::scatter4 and .tile::gather4 modes"
+
+LOAD_MODES: Mapping[str, tuple[str, tuple[int, ...], str]] = MappingProxyType(
+    {
+        "tile": ("any", (9, 10, 12), "1 to 5 dimensions"),
+        "tile::gather4": ("global to shared", (10, 12), "4 rows of 2 dimensions"),
+        "tile::scatter4": ("shared to global", (10,), "4 rows of 2 dimensions"),
+        "im2col": ("any", (9, 10, 12), "3 to 5 dimensions"),
+        "im2col::w": ("global to shared", (10, 12), "3 to 5 dimensions, mode 32B, 64B or 128B"),
+        "im2col::w::128": ("global to shared", (10,), "128 pixels of 3 to 5 dimensions, mode 32B to 128B"),
+    }
+)
+"""The direction of each load mode, the major compute capabilities that have it, what it needs; read only.
+
+sm_120 has gather4 and im2col::w to the shared memory of the block alone (.shared::cta), and no .cta_group."""
 
 _RULES = (
     Rule("tma.element", "the element type has a CUtensorMapDataType", SOURCE, UnsupportedError),
@@ -57,6 +73,8 @@ _RULES = (
     Rule("tma.shared_size", "the box fits the shared memory of a block", _GUIDE),
     Rule("tma.shared_base", "the box starts at a multiple of 128 bytes", _GUIDE, AlignmentError),
     Rule("tma.pattern", "the box starts where the swizzle pattern does", _GUIDE, AlignmentError),
+    Rule("tma.load_mode", "the load mode and CTA group exist on the architecture", _MODES, UnsupportedError),
+    Rule("tma.gather", "gather4 and scatter4 move rows of two dimensions, one row per box", _GATHER),
     Rule("tma.layout", "the shared layout is what the copy writes", _GUIDE),
 )
 
@@ -77,6 +95,8 @@ class TmaRequest:
     global_alignment: int
     shared_alignment: int
     machine: Arch
+    load_mode: str = "tile"
+    ctas: int = 1
 
     @property
     def element(self) -> DType:
@@ -85,9 +105,10 @@ class TmaRequest:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Elements that one box delivers along each dimension: the step of the innermost is ignored."""
+        """Elements that an instruction delivers along each dimension: the innermost step is ignored."""
         steps = (1, *self.map.element_strides[1:])
-        return tuple(-(-side // max(1, step)) for side, step in zip(self.map.box, steps, strict=True))
+        sides = tuple(-(-side // max(1, step)) for side, step in zip(self.map.box, steps, strict=True))
+        return (sides[0], 4) if self.boxes == 4 and len(sides) == 2 else sides
 
     @property
     def pitch_bytes(self) -> int:
@@ -101,8 +122,13 @@ class TmaRequest:
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of shared memory that the box spans."""
+        """Bytes of shared memory that what an instruction delivers spans."""
         return prod(self.counts[1:]) * self.pitch_bytes
+
+    @property
+    def boxes(self) -> int:
+        """Boxes that one instruction moves, each of a row where they are four."""
+        return 4 if self.load_mode.endswith("4") else 1
 
     def with_value(self, values: tuple[int, ...], dimension: int, value: int) -> object:
         """Values of the dimensions, one of them replaced, as a tree like the tensor's shape."""
@@ -129,7 +155,19 @@ def broken_rules(request: TmaRequest) -> Iterator[Violation]:
     if request.element.name not in TENSOR_MAP_TYPES:
         yield from _element(request)
         return
-    for check in (_mode, _rank, _inner, _global_base, _extents, _strides, _box, _steps, _flags, _shared):
+    for check in (
+        _mode,
+        _rank,
+        _inner,
+        _global_base,
+        _extents,
+        _strides,
+        _box,
+        _steps,
+        _flags,
+        _load_mode,
+        _shared,
+    ):
         yield from check(request)
 
 
@@ -143,6 +181,8 @@ def rules_asked(request: TmaRequest) -> tuple[Rule, ...]:
     if request.element.name not in TENSOR_MAP_TYPES:
         return (TMA_RULES["tma.element"],)
     left = {"tma.layout"}
+    if request.boxes == 1:
+        left |= {"tma.gather"} | ({"tma.load_mode"} if request.ctas == 1 else set())
     if request.shared_alignment % SHARED_ALIGNMENT_BYTES:
         left.add("tma.pattern")
     if any(not 0 <= stride < MAX_STRIDE_BYTES for stride in request.map.strides_bytes):
@@ -271,6 +311,26 @@ def _flags(request: TmaRequest) -> Iterator[Violation]:
         asked = f"elements of {request.element} outside the tensor are to be NaN"
         accepted = ", ".join(sorted(FLOAT_TYPES))
         yield TMA_RULES["tma.nan_fill"].broken(asked, accepted, "fill with 0", nan_fill=False)
+
+
+def _load_mode(request: TmaRequest) -> Iterator[Violation]:
+    name, m, major = request.load_mode, request.map, request.machine.compute_capability[0]
+    rule = TMA_RULES["tma.load_mode"]
+    if request.ctas == 2 and major != 10:
+        yield rule.broken(f".cta_group::2 on {request.machine.name}", "no CTA group", "1 CTA", ctas=1)
+    if major not in LOAD_MODES[name][1]:
+        has = ", ".join(mode for mode in ("tile", "tile::gather4") if major in LOAD_MODES[mode][1])
+        yield rule.broken(f"{name} on {request.machine.name}", has, "tile", load_mode="tile")
+    elif request.boxes == 4:
+        rule = TMA_RULES["tma.gather"]
+        if m.rank != 2:
+            yield rule.broken(f"{name} of {m.rank} dimensions", "2 dimensions", "tile", load_mode="tile")
+        elif m.box[1] != 1:
+            one = request.with_value(m.box, 1, 1)
+            yield rule.broken(f"the boxes of {name} have {m.box[1]} rows", "1 row", "1 row", box=one)
+        elif m.interleave_bytes:
+            asked = f"{name} with an interleave of {m.interleave_bytes} bytes"
+            yield rule.broken(asked, "no interleave", "no interleave", interleave_bytes=0)
 
 
 def _shared(request: TmaRequest) -> Iterator[Violation]:

@@ -33,7 +33,7 @@ Sources.  PTX ISA, wgmma.mma_async.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal, TypeAlias
@@ -45,6 +45,7 @@ from layoutalg.arch import (
     WGMMA_M,
     WGMMA_TYPES,
     Arch,
+    DescriptorForm,
     Major,
     SmemDescriptor,
     WgmmaType,
@@ -89,6 +90,7 @@ class WgmmaOperand:
     base_bytes: int
     base_offset: int
     blocks: tuple[tuple[Canonical, ...], ...]
+    form: DescriptorForm = "sm_90"
 
     @property
     def canonical(self) -> Canonical:
@@ -108,6 +110,7 @@ class WgmmaOperand:
             sbo_bytes=block.sbo_bytes,
             mode=block.mode,
             base_offset=self.base_offset,
+            form=self.form,
         )
 
     def advance(self, axis: Literal["MN", "K"]) -> tuple[int, ...]:
@@ -158,15 +161,30 @@ nearest: Sw<3,3,3> o 0 o (64,64):(64,1)
     check_choice("operand", operand, ("A", "B"))
     if major is not None:
         check_major(major)
-    base = whole_number(base_bytes, "base_bytes")
-    if base < 0:
-        raise ShapeError(f"base_bytes {base_bytes!r}; an address of at least 0 is needed")
     shape = operand_shape(layout)
     subject = f"wgmma operand {operand}, {element} {layout}"
     kind = WGMMA_TYPES.get(element.name)
     if kind is None:
         return _report(subject, 0, (no_type(element),))
-    rows = WGMMA_M if operand == "A" else _n_of(shape[0], n, kind)
+    rows = WGMMA_M if operand == "A" else rows_of(shape[0], n, kind.n_sizes)
+    return judge_operand(subject, layout, kind, operand, rows, major, base_bytes, descriptor)
+
+
+def judge_operand(
+    subject: str,
+    layout: AnyLayout,
+    kind: WgmmaType,
+    operand: SharedOperand,
+    rows: int,
+    major: Major | None,
+    base_bytes: int,
+    descriptor: int | None,
+    form: DescriptorForm = "sm_90",
+) -> Legality[WgmmaOperand]:
+    """The verdict on an operand of which an instruction takes `rows` along M or N and the kind's K."""
+    base, shape = whole_number(base_bytes, "base_bytes"), operand_shape(layout)
+    if base < 0:
+        raise ShapeError(f"base_bytes {base_bytes!r}; an address of at least 0 is needed")
     violations = _extents(kind, operand, shape, rows, major or best_guess(layout, kind))
     if violations:
         return _report(subject, 1, tuple(violations))
@@ -176,7 +194,7 @@ nearest: Sw<3,3,3> o 0 o (64,64):(64,1)
     base_offset = 0
     if answer[0][0].mode.swizzle.bits:
         base_offset = base % answer[0][0].mode.period_bytes // PHASE_BYTES
-    result = WgmmaOperand(operand, element, rows, kind.k, base, base_offset, answer)
+    result = WgmmaOperand(operand, dtype(kind.name), rows, kind.k, base, base_offset, answer, form)
     wrong, stage = tuple(_placement(result, layout, kind)), 4
     if not wrong and descriptor is not None:
         wrong, stage = tuple(_described(result, descriptor)), 5
@@ -201,13 +219,26 @@ def _report(
     return Legality(subject, faults, (), result, tuple(WGMMA_RULES[name] for name in names))
 
 
-def _n_of(tile_n: int, n: int | None, kind: WgmmaType) -> int:
-    """The requested N; else the largest that divides the tile, 8 where none does."""
-    if n is not None:
-        if whole_number(n, "n") < 1:
-            raise ShapeError(f"n {n!r}; a positive integer is needed")
-        return n
-    return max((size for size in kind.n_sizes if tile_n % size == 0), default=8)
+def nearest_size(value: int, sizes: Sequence[int]) -> int:
+    """The size that is closest, the smaller of two.
+
+    >>> nearest_size(40, (32, 48))
+    32
+    """
+    return min(sizes, key=lambda size: (abs(size - value), size))
+
+
+def rows_of(tile: int, rows: int | None, sizes: tuple[int, ...]) -> int:
+    """The requested rows of an instruction; else the most that divide the tile, the fewest where none do.
+
+    >>> rows_of(192, None, (8, 64, 128))
+    64
+    """
+    if rows is not None:
+        if whole_number(rows, "n") < 1:
+            raise ShapeError(f"n {rows!r}; a positive integer is needed")
+        return rows
+    return max((size for size in sizes if tile % size == 0), default=sizes[0])
 
 
 def _extents(
@@ -242,19 +273,19 @@ def _blocks(
         for i in range(mn // rows)
     ]
     first = parts[0][0]
-    seen = (m for m in MAJORS if recognize(first, m, kind.name))
+    seen = (m for m in MAJORS if recognize(first, m, kind.name, kind.modes(m)))
     which = major or next(seen, None) or best_guess(first, kind)
     if which == "MN" and not kind.transposable:
         nearest = nearest_layout(kind, "K", shape, rows)
         fault = f"operand {operand} of {kind.name} is MN-major"
-        accepted = "K-major layouts; f16 and bf16 alone can be MN-major"
+        accepted = f"K-major layouts of {kind.name}"
         rule = WGMMA_RULES["wgmma.transpose"]
         return rule.broken(fault, accepted, str(nearest), major="K", layout=nearest)
     out: list[tuple[Canonical, ...]] = []
     for line in parts:
         read = []
         for part in line:
-            canonical = recognize(part, which, kind.name)
+            canonical = recognize(part, which, kind.name, kind.modes(which))
             if canonical is None:
                 return diagnose(part, kind, which, layout, rows)
             read.append(canonical)
@@ -267,7 +298,7 @@ def _described(operand: WgmmaOperand, descriptor: int) -> Iterator[Violation]:
     right = operand.descriptor()
     value = encode_descriptor(right)
     try:
-        decoded = decode_descriptor(descriptor)
+        decoded = decode_descriptor(descriptor, operand.form)
     except ShapeError as error:
         fault = error.message
     else:
@@ -361,28 +392,26 @@ def check_wgmma_instruction(
     if kind is None:
         return Legality(subject, (no_type(a, "a"),), rules=(WGMMA_RULES["wgmma.type"],))
     faults: list[Violation] = []
+
+    def broken(rule: str, fault: str, accepted: Sequence[object], **fix: object) -> None:
+        faults.append(WGMMA_RULES[f"wgmma.{rule}"].mended(fault, accepted, **fix))
+
     if b.name not in kind.b_types:
-        faults.append(_no_pair("wgmma.type", f"A of {a} and B of {b}", kind.b_types, "b"))
+        broken("type", f"A of {a} and B of {b}", kind.b_types, b=kind.b_types[0])
     if accumulator.name not in kind.accumulators:
-        fault = f"sums of {accumulator} for {a}"
-        faults.append(_no_pair("wgmma.accumulator", fault, kind.accumulators, "accumulator"))
+        sums = kind.accumulators
+        broken("accumulator", f"sums of {accumulator} for {a}", sums, accumulator=sums[0])
     if n not in kind.n_sizes:
-        faults.append(no_n(kind, n, min(kind.n_sizes, key=lambda size: (abs(size - n), size))))
+        faults.append(no_n(kind, n, nearest_size(n, kind.n_sizes)))
     if a_source == "registers" and a_major == "MN":
-        rule, fault = WGMMA_RULES["wgmma.source"], "A is MN-major in registers"
-        faults.append(rule.broken(fault, "K-major registers", "K", a_major="K"))
+        broken("source", "A is MN-major in registers", ["K-major registers"], a_major="K")
     for name, major in (("a_major", a_major), ("b_major", b_major)):
         if major == "MN" and not kind.transposable:
             fault = f"{name[0].upper()} of {a if name == 'a_major' else b} is MN-major"
-            rule = WGMMA_RULES["wgmma.transpose"]
-            faults.append(rule.broken(fault, "K-major operands", "K", **{name: "K"}))
+            broken("transpose", fault, ["K-major operands"], **{name: "K"})
     ptx = f"wgmma.mma_async.sync.aligned.m{WGMMA_M}n{n}k{kind.k}.{accumulator}.{a}.{b}"
     if a.name == "b1":
         ptx += ".and.popc"
     result = None if faults else WgmmaInstruction(n, kind.k, ptx)
     names = ("type", "accumulator", "n", "source", "transpose")
     return Legality(subject, tuple(faults), (), result, tuple(WGMMA_RULES[f"wgmma.{name}"] for name in names))
-
-
-def _no_pair(rule: str, fault: str, accepted: tuple[str, ...], argument: str) -> Violation:
-    return WGMMA_RULES[rule].broken(fault, ", ".join(accepted), accepted[0], **{argument: accepted[0]})

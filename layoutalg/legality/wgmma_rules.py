@@ -27,7 +27,6 @@ from types import MappingProxyType
 from layoutalg.algebra import tile_to_shape
 from layoutalg.arch import (
     CHUNK_BYTES,
-    HOPPER_MODES,
     WGMMA_TYPES,
     Arch,
     Major,
@@ -93,7 +92,7 @@ def nearest_layout(kind: WgmmaType, major: Major, shape: tuple[int, int], rows: 
         width = 8 * mode.row_bytes // bits
         return k % width == 0 if major == "K" else rows % width == 0
 
-    mode = max(filter(fits, HOPPER_MODES), key=lambda mode: mode.row_bytes)
+    mode = max(filter(fits, kind.modes(major)), key=lambda mode: mode.row_bytes)
     return tile_to_shape(atom_layout(find_smem_atom(f"Layout_{major}_{mode.atom}_Atom"), kind.name), (mn, k))
 
 
@@ -118,7 +117,7 @@ def diagnose(part: AnyLayout, kind: WgmmaType, major: Major, whole: AnyLayout, r
     bits = dtype(kind.name).bits
     nearest = nearest_layout(kind, major, operand_shape(whole), rows)
     other = next(m for m in MAJORS if m != major)
-    canonical = recognize(part, other, kind.name)
+    canonical = recognize(part, other, kind.name, kind.modes(other))
     if canonical:
         fault = f"{major}-major is asked, the layout is {canonical.major}-major of mode {canonical.mode}"
         if major == "MN" or kind.transposable:
@@ -126,7 +125,7 @@ def diagnose(part: AnyLayout, kind: WgmmaType, major: Major, whole: AnyLayout, r
             return rule.broken(fault, f"{major}-major layouts", f"major {other}", major=other)
         return broken("wgmma.major", fault, f"{major}-major layouts", nearest)
     plain, swizzles = _parts(part)
-    for mode in HOPPER_MODES:
+    for mode in kind.modes(major):
         swizzle = mode.in_elements(bits)
         if is_whole(mode, major, bits, operand_shape(part)):
             under = ComposedLayout(swizzle, 0, plain)
@@ -166,10 +165,11 @@ def _walk(part: AnyLayout, plain: AnyLayout, kind: WgmmaType, major: Major, near
         fault = f"{chunk} elements along the major mode are not contiguous from offset {origin}"
         return broken("wgmma.chunk", fault, f"strides of 1 over {CHUNK_BYTES} bytes", nearest)
     pitch = plain(across[major]) - origin
-    mode = next((mode for mode in HOPPER_MODES if 8 * mode.row_bytes == pitch * bits), None)
+    modes = kind.modes(major)
+    mode = next((mode for mode in modes if 8 * mode.row_bytes == pitch * bits), None)
     if mode is None:
         fault = f"rows of 16-byte chunks are {pitch * bits / 8:g} bytes apart"
-        accepted = ", ".join(str(mode.row_bytes) for mode in HOPPER_MODES)
+        accepted = ", ".join(str(mode.row_bytes) for mode in modes)
         return broken("wgmma.pitch", fault, f"{accepted} bytes", nearest)
     if not is_whole(mode, major, bits, (mn, k)):
         width = 8 * mode.row_bytes // bits
@@ -221,7 +221,7 @@ def no_type(element: DType, argument: str = "element") -> Violation:
     """
     nearest = "tf32" if element.bits == 32 else "f16"
     fault, accepted = f"operands of {element}", ", ".join(WGMMA_TYPES)
-    return WGMMA_RULES["wgmma.type"].broken(fault, accepted, nearest, **{argument: nearest})
+    return WGMMA_RULES["wgmma.type"].mended(fault, [accepted], **{argument: nearest})
 
 
 def no_n(kind: WgmmaType, n: int, nearest: int) -> Violation:
@@ -230,6 +230,4 @@ def no_n(kind: WgmmaType, n: int, nearest: int) -> Violation:
     >>> no_n(WGMMA_TYPES["s8"], 40, 32).accepted
     '8, 16, 24, 32, 48, 64, ..., 256'
     """
-    every_8 = kind.n_sizes[4] - kind.n_sizes[3] == 8
-    accepted = "8, 16, 24, ..., 256" if every_8 else "8, 16, 24, 32, 48, 64, ..., 256"
-    return WGMMA_RULES["wgmma.n"].broken(f"N is {n} for {kind.name}", accepted, str(nearest), n=nearest)
+    return WGMMA_RULES["wgmma.n"].mended(f"N is {n} for {kind.name}", kind.n_sizes, n=nearest)

@@ -10,7 +10,6 @@ from layoutalg.arch import (
     ARCHS,
     TCGEN05_KINDS,
     TENSOR_CORES,
-    check_tcgen05,
     find_copy_atom,
     scale_factor_layout,
     tmem_accumulator,
@@ -18,7 +17,7 @@ from layoutalg.arch import (
 )
 from layoutalg.atoms import COPY_ATOMS, require_atom, tmem_load_tv
 from layoutalg.decide import image_size, is_bijective, is_injective
-from layoutalg.errors import DivisibilityError, UnknownNameError, UnsupportedError
+from layoutalg.errors import DivisibilityError, UnsupportedError
 from layoutalg.layout import Layout, size
 from layoutalg.registers import fragment, reduction_of, reduction_plans
 from tests.draws.fragments import wgmma
@@ -27,26 +26,19 @@ from tests.sweeps import each
 
 def test_shapes_are_those_of_the_table() -> None:
     """M and N that one CTA and two accept, of each kind; 256 bits along K."""
-    sides, eights, sixteens = (32, 64, 96, 128, 256), set(range(8, 257, 8)), {8, *range(16, 257, 16)}
-
-    def widths(kind: str, m: int, ctas: int = 1) -> set[int]:
-        return {n for n in range(8, 265, 8) if _accepts(kind, m, n, ctas)}
-
-    for kind in TCGEN05_KINDS:
-        assert {m for m in sides if widths(kind, m, 2)} <= {128, 256}
-    assert {m for m in sides if widths("f16", m)} == {64, 128} and {
-        m for m in sides if widths("mxf4", m)
-    } == {128}
-    assert widths("tf32", 64) == widths("mxf8f6f4", 128) == eights and widths("i8", 64) == sixteens
+    steps = {step: tuple(range(step, 257, step)) for step in (8, 16, 32)}
+    for kind in TCGEN05_KINDS.values():
+        assert kind.rows(2) == (128, 256) and kind.rows() == ((128,) if kind.blocks else (64, 128))
+        assert kind.rows(ws=True) == (() if kind.blocks else (32, 64, 128)) and kind.rows(2, ws=True) == ()
+        if kind.name != "i8":
+            assert (kind.columns(), kind.columns(2)) == (steps[8], steps[16])
+        byte = kind.k == 32
+        assert kind.columns(b_major="MN") == steps[16 if byte else 8]
+        assert kind.columns(2, b_major="MN") == steps[32 if byte else 16]
+    i8 = TCGEN05_KINDS["i8"]
+    assert (i8.columns(), i8.columns(2)) == ((8, 16, 24, *range(32, 257, 16)), steps[32])
     bits = {"tf32": 32, "f16": 16, "mxf4": 4, "mxf4nvf4": 4}
     assert {k.k * bits.get(k.name, 8) for k in TCGEN05_KINDS.values()} == {256}
-
-
-def _accepts(kind: str, m: int, n: int, ctas: int) -> bool:
-    try:
-        return check_tcgen05(kind, m, n, ctas=ctas).name == kind
-    except UnsupportedError:
-        return False
 
 
 @each(
@@ -129,9 +121,6 @@ def test_atoms_of_tensor_memory_are_of_sm_100() -> None:
 @each(
     ("error", "part", "call"),
     [
-        (UnknownNameError, "kind of tcgen05", lambda: check_tcgen05("fp4", 128, 128)),
-        (UnsupportedError, "M of one CTA is 128", lambda: check_tcgen05("mxf4", 64, 128)),
-        (UnsupportedError, "N is 64, 128 or 256", lambda: check_tcgen05("f16", 64, 96, ws=True)),
         (UnsupportedError, "one CTA has 64 or 128", lambda: tmem_accumulator(256, 128)),
         (DivisibilityError, "reads 8 columns", lambda: tmem_load_tv(128, 12, "16x256b")),
         (UnsupportedError, "16 or 32 share", lambda: scale_factor_layout(64)),

@@ -6,9 +6,19 @@ import re
 
 import pytest
 
-from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, CopyAtom, MMAAtom, Operand
+from layoutalg.arch import Arch, find_arch
+from layoutalg.atoms import (
+    COPY_ATOMS,
+    MMA_ATOMS,
+    CopyAtom,
+    MMAAtom,
+    Operand,
+    find_mma_atom,
+    require_atom,
+    umma_rows,
+)
 from layoutalg.codegen.gpu import compile_cubin
-from layoutalg.errors import CompileError
+from layoutalg.errors import CompileError, UnsupportedError
 from layoutalg.layout import product
 from tests.sweeps import each
 
@@ -20,6 +30,7 @@ TARGETS = {
     "sm_89": "sm_89",
     "sm_90": "sm_90a",
     "sm_100": "sm_100a",
+    "sm_120": "sm_120a",
 }
 """Where to compile what an architecture has first."""
 
@@ -48,7 +59,8 @@ def statement(atom: MMAAtom, more: int = 0) -> str:
         registers(atom, "B"),
         registers(atom, "C"),
     )
-    return f"{a_decl} {b_decl} {c_decl} {atom.ptx} {c}, {a}, {b}, {c};"
+    scales = "" if atom.scales is None else ", f, {h, h}, f, {h, h}"
+    return f"{a_decl} {b_decl} {c_decl} .reg .b32 f; .reg .b16 h; {atom.ptx} {c}, {a}, {b}, {c}{scales};"
 
 
 def wgmma(atom: MMAAtom, more: int = 0) -> str:
@@ -129,3 +141,49 @@ def test_another_number_of_registers_does_not(name: str) -> None:
 def test_the_architecture_before_does_not_have_it(name: str, before: str) -> None:
     with pytest.raises(CompileError):
         assemble([statement(MMA_ATOMS[name])], before)
+
+
+def umma(atom: MMAAtom) -> str:
+    """tcgen05.mma: D and scale factors in tensor memory, descriptors, the predicate that accumulates."""
+    a = "[t]" if atom.a_in == "tensor" else "a"
+    scales = "" if atom.scales is None else ", [t], [t]"
+    declared = ".reg .b32 t, i; .reg .b64 a; .reg .pred p; setp.ne.b32 p, 0, 1;"
+    return f"{declared} {atom.ptx} [t], {a}, a, i{scales}, p;"
+
+
+UMMA = {
+    (row.kind.name, row.source, row.ctas, row.block): row
+    for row in umma_rows()
+    if not row.scaled and row.types.split()[1] == row.types.split()[2]
+}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("target", ["sm_100a", "sm_103a"])
+def test_tcgen05_of_every_kind_assembles(target: str) -> None:
+    """A row of each kind, place of A, CTAs and block on the machines that have it."""
+    machine = find_arch(target)
+    atoms = [row.build() for row in UMMA.values()]
+    had = [atom for atom in atoms if _has(machine, atom)]
+    assert {atom.ptx.partition("kind::")[2].partition(".")[0] for atom in atoms if atom not in had} == (
+        {"i8"} if target == "sm_103a" else set()
+    )
+    for ctas in (1, 2):  # no function may have both
+        assemble([umma(atom) for atom in had if atom.threads == ctas], target)
+
+
+@pytest.mark.deep
+def test_integers_are_not_multiplied_on_sm_103() -> None:
+    atom = find_mma_atom("SM100_MMA_S8_SS<int8_t,int8_t,int32_t,128,64>")
+    with pytest.raises(CompileError):
+        assemble([umma(atom)], "sm_103a")
+    with pytest.raises(UnsupportedError, match="sm_103 has no"):
+        require_atom(atom, find_arch("sm_103"))
+
+
+def _has(machine: Arch, atom: MMAAtom) -> bool:
+    try:
+        require_atom(atom, machine)
+    except UnsupportedError:
+        return False
+    return True

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from layoutalg import arch as facts
+from layoutalg import legality
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import Layout
 from layoutalg.limits import Most
@@ -47,7 +48,8 @@ NEEDS: Sequence[tuple[str, tuple[tuple[str, ...], ...], tuple[str, ...]]] = (
 def sourced(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table whose last column is a source: a letter in the table, the sources below it."""
     found = [tuple(map(str, row)) for row in rows]
-    letters = {source: chr(ord("a") + i) for i, source in enumerate(dict.fromkeys(row[-1] for row in found))}
+    names = [*"abcdefghijklmnopqrstuvwxyz", *(f"a{x}" for x in "abcdefghijklmnopqrstuvwxyz")]
+    letters = dict(zip(dict.fromkeys(row[-1] for row in found), names, strict=False))
     legend = "".join(f"- {letter}: {source}\n" for source, letter in letters.items())
     return table(head, [(*row[:-1], letters[row[-1]]) for row in found]) + f"\nSources:\n\n{legend}"
 
@@ -200,6 +202,21 @@ Swizzles of byte addresses; *repeats* is the period of the pattern, of which the
 Sources: PTX ISA, matrix descriptors of wgmma and tcgen05; CUDA driver API, CUtensorMapSwizzle.
 
 {modes}
+## Products of tcgen05
+
+M and N of one CTA and of two, K, and what shares a scale factor. None of it is measured. The atoms and the
+places of their operands are compared with CUTLASS's traits: `tests/atoms/test_blackwell.py`.
+
+{kinds}
+## Load modes of TMA
+
+{loads}
+## Rules of legality
+
+What `layoutalg legal` holds a request against, and how each rule is known: *measured* on hardware,
+*documented* in the source, or *assumed*.
+
+{rules}
 {requests}"""
 
 MARKS: tuple[facts.Provenance, ...] = ("measured", "documented", "assumed")
@@ -217,6 +234,17 @@ MODE_HEAD = (
     "mode", "row, bytes", "on bytes", "on f16", "repeats, bytes", "sm_90 code", "sm_100 code",
     "tensor map code", "CUTLASS",
 )  # fmt: skip
+KIND_HEAD = (
+    "kind", "A and B", "D", "M", "N", "M, 2 CTAs", "N, 2 CTAs", "K", "scaled", "architectures", "provenance",
+    "source",
+)  # fmt: skip
+RULES = [
+    rule
+    for rules in (
+        legality.TMA_RULES, legality.WGMMA_RULES, legality.TCGEN05_RULES, legality.MEMORY_RULES,
+    )
+    for rule in rules.values()
+]  # fmt: skip
 
 
 def _mode(mode: facts.SwizzleMode) -> tuple[object, ...]:
@@ -237,6 +265,25 @@ def _known(arch: facts.Arch) -> tuple[object, ...]:
     return arch.name, *(counted[mark] for mark in MARKS)
 
 
+def _sizes(kind: facts.Tcgen05Kind) -> tuple[object, ...]:
+    sides = [facts.sizes_text(side(ctas)) for ctas in (1, 2) for side in (kind.rows, kind.columns)]
+    blocks = ", ".join(f"{n} by {factor}" for factor, n in kind.blocks) or "-"
+    return (
+        kind.name, ", ".join(kind.operands), ", ".join(kind.accumulators), *sides, kind.k, blocks,
+        ", ".join(kind.machines), kind.provenance, kind.source,
+    )  # fmt: skip
+
+
+def _load(name: str) -> tuple[object, ...]:
+    direction, majors, needs = legality.LOAD_MODES[name]
+    machines = [a.name for a in facts.ARCHS.values() if a.compute_capability[0] in majors]
+    return name, direction, ", ".join(machines), needs
+
+
+def _rule(rule: legality.Rule) -> tuple[object, ...]:
+    return f"`{rule.name}`", rule.text, rule.provenance, rule.source
+
+
 def hardware() -> str:
     """docs/hardware.md."""
     archs = list(facts.ARCHS.values())
@@ -249,6 +296,9 @@ def hardware() -> str:
         ),
         cores=sourced(CORE_HEAD, map(_cores, facts.TENSOR_CORES.values())),
         modes=table(MODE_HEAD, map(_mode, facts.SWIZZLE_MODES.values())),
+        kinds=sourced(KIND_HEAD, map(_sizes, facts.TCGEN05_KINDS.values())),
+        loads=table(("mode", "direction", "architectures", "needs"), map(_load, legality.LOAD_MODES)),
+        rules=sourced(("rule", "says", "known", "source"), map(_rule, RULES)),
         requests=limits(),
     )
 

@@ -21,14 +21,16 @@ from layoutalg.arch import (
     SwizzleMode,
     TensorMap,
     atom_layout,
+    find_arch,
     tensor_map_arguments,
     tensor_map_text,
 )  # fmt: skip
+from layoutalg.codegen.gpu import compile_cubin
 from layoutalg.decide import is_injective, same_function
 from layoutalg.dtype import dtype
-from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, CompileError, ShapeError, UnknownNameError, UnsupportedError
 from layoutalg.layout import ComposedLayout, Layout, flatten_tree
-from layoutalg.legality import TMA_RULES, check_tensor_map, check_tma, nearest_legal
+from layoutalg.legality import LOAD_MODES, TMA_RULES, check_tensor_map, check_tma, nearest_legal
 from layoutalg.legality.tma import dimension_order, make_request
 from tests.sweeps import each
 
@@ -186,15 +188,59 @@ def test_each_rule_is_judged_by_its_sentence_and_mended_by_the_nearest() -> None
             fixes = [v.fix for v in report.violations if v.rule.name == name]
             assert [changed_to(m, fix) if fix else None for fix in fixes] == places, (m, name)
             seen[name] += 1
-        left = {"tma.layout"} | ({"tma.pattern"} if shared % 128 else set())
+        left = {"tma.layout", "tma.load_mode", "tma.gather"} | ({"tma.pattern"} if shared % 128 else set())
         left |= {"tma.stride"} if "tma.stride_range" in wanted else set()
         left |= {"tma.box_inner"} if m.box[0] == 0 else set()
         assert {rule.name for rule in report.rules} == set(TMA_RULES) - left
     assert {name for name, count in seen.items() if count < 4} == {
         "tma.element",
         "tma.inner_stride",
+        "tma.load_mode",
+        "tma.gather",
         "tma.layout",
     }
+
+
+def test_gather4_brings_four_rows() -> None:
+    """Four boxes of a row lie as one box of four rows would, and the barrier expects all of them."""
+    asked: dict[str, Any] = {"mode": "128B", "arch": "sm_100"}
+    four = check_tma(WIDE, (1, 64), "f16", load_mode="tile::gather4", **asked).require()
+    block = check_tma(WIDE, (4, 64), "f16", **asked).require()
+    assert (four.layout, four.transaction_bytes) == (block.layout, block.transaction_bytes)
+    with pytest.raises(UnsupportedError, match="mode 32B, 64B or 128B"):
+        check_tma(WIDE, (1, 64), "f16", load_mode="im2col::w", **asked)
+
+
+LOADS = {
+    "tile": ("2d", 2, ""), "tile::gather4": ("2d", 5, ""), "im2col": ("3d", 3, ", {h}"),
+    "im2col::w": ("3d", 3, ", {h, h}"), "im2col::w::128": ("3d", 3, ", {h, h}"),
+}  # fmt: skip
+"""Dimensions, coordinates and offsets of a load in each mode."""
+
+
+def assembles(mode: str, target: str, more: str = "") -> bool:
+    """Whether ptxas takes a copy of this mode."""
+    dimensions, count, offsets = LOADS.get(mode, ("2d", 5, ""))
+    at = f"[g, {{{', '.join(['r'] * count)}}}]"
+    ptx = f"shared::cta.global.{mode}.mbarrier::complete_tx::bytes{more} [s], {at}, [s]{offsets};"
+    if mode == "tile::scatter4":
+        ptx = f"global.shared::cta.{mode}.bulk_group {at}, [s];"
+    text = f".reg .b32 s, r; .reg .b64 g; .reg .b16 h; cp.async.bulk.tensor.{dimensions}.{ptx}"
+    try:
+        body = f'extern "C" __global__ void copy() {{ asm volatile("{{ {text} }}" ::: "memory"); }}'
+        compile_cubin(body, "copy", target)
+    except CompileError:
+        return False
+    return True
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a", "sm_103a", "sm_120a"])
+def test_load_modes_are_those_that_ptxas_takes(target: str) -> None:
+    major = find_arch(target).compute_capability[0]
+    for mode, (_, majors, _) in LOAD_MODES.items():
+        assert assembles(mode, target) == (major in majors), mode
+    assert assembles("tile", target, ".cta_group::2") == (major == 10)
 
 
 def test_the_chunk_atoms_of_sm_100_are_a_mode_there() -> None:
@@ -220,6 +266,10 @@ ALONE: list[tuple[str, dict[str, Any], str, str]] = [
     ("tma.element", {"element": "s4"}, "the element is s4, of 4 bits", "u8, with 2 elements to each"),
     ("tma.element", {"element": "c128"}, "the element is c128, of 128 bits", "f64, 2 for each element"),
     ("tma.mode", {"mode": "128B_ATOM_32B"}, "the mode is 128B_ATOM_32B on sm_90", "128B"),
+    ("tma.load_mode", {"box": (1, 64), "load_mode": "tile::scatter4", "arch": "sm_120"},
+     "tile::scatter4 on sm_120", "tile"),
+    ("tma.load_mode", {"ctas": 2}, ".cta_group::2 on sm_90", "1 CTA"),
+    ("tma.gather", {"load_mode": "tile::gather4", "arch": "sm_100"}, "have 64 rows", "1 row"),
     ("tma.rank", {"tensor": Layout((8, 2, 2, 2, 2, 64), (2048, 1024, 512, 256, 128, 1)),
         "box": (8, 1, 1, 1, 1, 64)}, "the tensor has 6 leaves", "one map for each index of the 1 outermost"),
     ("tma.rank", {"interleave_bytes": 16}, "2 leaves and an interleave of 16 bytes", "no interleave"),

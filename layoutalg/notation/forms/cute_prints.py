@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 
+from layoutalg.dtype import CUTLASS_NAMES
 from layoutalg.errors import LayoutAlgError, ParseError, UnsupportedError
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import (
@@ -190,15 +191,6 @@ def _dynamic(tree: object) -> str:
     return "?" if parts[0] == 1 else f"?{{div={parts[0]}}}"
 
 
-_SPELLED = {
-    "f16": "half_t", "bf16": "bfloat16_t", "tf32": "tfloat32_t", "f32": "float", "f64": "double",
-    "e4m3": "float_e4m3_t", "e5m2": "float_e5m2_t", "s8": "int8_t", "u8": "uint8_t", "s16": "int16_t",
-    "u16": "uint16_t", "s32": "int32_t", "u32": "uint32_t", "s64": "int64_t", "u64": "uint64_t",
-    "s4": "int4b_t", "u4": "uint4b_t", "e2m1": "float_e2m1_t", "b1": "uint1b_t",
-}  # fmt: skip
-"""Element types as CUTLASS spells them."""
-
-
 def write_gmma(value: Value, options: Options) -> str:
     """The name of the atom of shared memory that a layout is.  Raises UnsupportedError where it is none."""
     from layoutalg.arch import SMEM_ATOMS, atom_layout
@@ -206,8 +198,8 @@ def write_gmma(value: Value, options: Options) -> str:
     layout = _layout(value, "an atom")
     element = options.need_element("gmma", "has the element type in its atoms' names")
     for name in SMEM_ATOMS:
-        if element.name in _SPELLED and atom_layout(name, element) == layout:
-            return f"GMMA::{name}<{_SPELLED[element.name]}>"
+        if element.name in CUTLASS_NAMES and atom_layout(name, element) == layout:
+            return f"GMMA::{name}<{CUTLASS_NAMES[element.name]}>"
     raise UnsupportedError(
         f"{layout} is none of the atoms of shared memory for {element}: Layout_K_SW128_Atom, ..."
     )

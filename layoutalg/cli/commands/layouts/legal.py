@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from layoutalg.answers import Answer, taken
-from layoutalg.arch import DEFAULT_ARCH
+from layoutalg.arch import DEFAULT_ARCH, TCGEN05_ARCH
 from layoutalg.cli.inputs import read_layout, read_tree
-from layoutalg.cli.options import ArchOption, DtypeOption, argument, instructions, one_of, option
+from layoutalg.cli.options import DtypeOption, archs, argument, instructions, one_of, option
 from layoutalg.cli.output import say, say_answer, say_verbatim, wants_json
 from layoutalg.cli.refusals import FAILED
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnknownNameError
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _TYPES = re.compile(r"[a-z0-9]{1,8}(?:,[a-z0-9]{1,8}){2}")
 
 
+_LOAD_MODES = ("tile", "tile::gather4", "tile::scatter4")
+
+
 class _Subject(NamedTuple):
     """A question: its check, the arguments of it by name, and the option that says each of them."""
 
@@ -32,8 +35,8 @@ class _Subject(NamedTuple):
 
 
 def _subjects(incomplete: str) -> list[str]:
-    """The names that complete `incomplete`: the two engines, and every instruction."""
-    return [*one_of("tma", "wgmma")(incomplete), *instructions(incomplete)]
+    """The names that complete `incomplete`: the engines, and every instruction."""
+    return [*one_of("tma", "wgmma", "tcgen05")(incomplete), *instructions(incomplete)]
 
 
 @dataclass(frozen=True)
@@ -87,16 +90,17 @@ def legal_command(
     what: Annotated[
         str,
         argument(
-            "tma, wgmma, or an instruction: ldmatrix.x4.trans, cp.async.cg.16, ld.shared.v4.f32, ...",
+            "tma, wgmma, tcgen05, or an instruction: ldmatrix.x4.trans, cp.async.cg.16, ld.shared.v4.f32, "
+            "tcgen05.ld.16x256b.x4, ...",
             complete=_subjects,
         ),
     ],
     layout: Annotated[
         str,
         argument(
-            "tma: the tensor in global memory. wgmma: the operand in shared memory, an atom's name with "
-            "--tile, or the types A,B,ACCUMULATOR of an instruction. Otherwise the tile that is accessed. "
-            "- reads it from standard input.",
+            "tma: the tensor in global memory. wgmma, tcgen05: the operand in shared memory, an atom's name "
+            "with --tile, or the types A,B,ACCUMULATOR of an instruction. tcgen05.ld, .st: the accumulator, "
+            "a layout to lane + 128 column. Otherwise the tile that is accessed. - reads it from stdin.",
             stdin="text",
         ),
     ],
@@ -108,6 +112,9 @@ def legal_command(
     ] = None,
     interleave: Annotated[int | None, "tma: bytes of the interleave: 0, 16 or 32."] = None,
     element_strides: Annotated[str | None, "tma: traversal strides, one per leaf of the tensor: 1x2."] = None,
+    load_mode: Annotated[
+        str | None, option("tma: tile, tile::gather4 or tile::scatter4.", complete=one_of(*_LOAD_MODES))
+    ] = None,
     nan_fill: Annotated[bool, "tma: fill out-of-bounds elements with NaN."] = False,
     shared: Annotated[str | None, "tma: the shared-memory layout that the kernel expects."] = None,
     shared_alignment: Annotated[
@@ -116,22 +123,29 @@ def legal_command(
     alignment: Annotated[
         int | None, "Alignment of the layout's base address, in bytes. Default: 256."
     ] = None,
-    operand: Annotated[str | None, option("wgmma: A or B. Default: A.", complete=one_of("A", "B"))] = None,
+    operand: Annotated[
+        str | None, option("wgmma, tcgen05: A (usual) or B.", complete=one_of("A", "B"))
+    ] = None,
     major: Annotated[
-        str | None, "wgmma: K or MN; of an instruction K,MN for A and B. Default: detected."
+        str | None, "wgmma, tcgen05: K or MN; of an instruction K,MN for A and B. Default: detected."
     ] = None,
-    n: Annotated[int | None, "wgmma: N of the instruction."] = None,
-    base: Annotated[int | None, "wgmma: the operand's address in bytes. Default: 0."] = None,
+    m: Annotated[int | None, "tcgen05: M of the instruction."] = None,
+    n: Annotated[int | None, "wgmma, tcgen05: N of the instruction."] = None,
+    kind: Annotated[str | None, "tcgen05: the .kind. Default: that of the types."] = None,
+    scale: Annotated[str | None, "tcgen05: type and block of the scale factors: ue8m0,32."] = None,
+    ctas: Annotated[int | None, "tcgen05, tma: CTAs of the instruction, 1 or 2. Default: 1."] = None,
+    ws: Annotated[bool, "tcgen05: the weight-stationary form."] = False,
+    warp: Annotated[int | None, "tcgen05.ld, .st: the warp. Default: 0."] = None,
+    lane: Annotated[int | None, "tcgen05.ld, .st: the first lane. Default: the warp's."] = None,
+    column: Annotated[int | None, "tcgen05: the first column in tensor memory. Default: 0."] = None,
+    base: Annotated[int | None, "wgmma, tcgen05: the operand's address in bytes. Default: 0."] = None,
     descriptor: Annotated[
-        str | None, "wgmma: the kernel's 64-bit matrix descriptor: 0x4000004000010040."
+        str | None, "wgmma, tcgen05: the kernel's descriptor: 64 bits of an operand, 32 of a product."
     ] = None,
-    tile: Annotated[str | None, "wgmma: the tile to which an atom is repeated: 128x64."] = None,
+    tile: Annotated[str | None, "wgmma, tcgen05: what an atom is repeated to: 128x64."] = None,
     a_source: Annotated[
         str | None,
-        option(
-            "wgmma: where the instruction reads A: shared or registers.",
-            complete=one_of("shared", "registers"),
-        ),
+        option("wgmma, tcgen05: where A lies.", complete=one_of("shared", "registers", "tensor")),
     ] = None,
     tv: Annotated[str | None, "Instructions: TV layout to the flat index. Default: the whole tile."] = None,
     source: Annotated[str | None, "cp.async: the layout in global memory."] = None,
@@ -141,15 +155,21 @@ def legal_command(
     source_bytes: Annotated[
         int | None, "cp.async: bytes that each copy reads; the rest is zero-filled."
     ] = None,
-    arch: ArchOption = DEFAULT_ARCH,
+    arch: Annotated[
+        str | None, option("Architecture or GPU. Default: sm_90, of tcgen05 sm_100.", complete=archs)
+    ] = None,
 ) -> int:
-    """Check a layout against the rules of TMA, wgmma, ldmatrix, cp.async or vector accesses.
+    """Check a layout against the rules of TMA, wgmma, tcgen05, ldmatrix, cp.async or vector accesses.
 
     layoutalg legal tma "(4096,1024):(1024,1)" --box 64x128 --mode 128B
 
     layoutalg legal wgmma "Sw<3,3,3> o 0 o (128,64):(64,1)" --operand A
 
     layoutalg legal wgmma f16,f16,f32 --n 100 --major K,MN
+
+    layoutalg legal tcgen05 e4m3,e4m3,f32 --m 64 --n 256 --scale ue8m0,32
+
+    layoutalg legal tcgen05.ld.16x256b.x4 "((16,4),96):((1,32),128)" --warp 1
 
     layoutalg legal ldmatrix.x4.trans "(64,64):(68,1)" --dtype f32
 
@@ -163,11 +183,14 @@ def legal_command(
         "--box": _ints(box), "--mode": mode, "--interleave": interleave,
         "--element-strides": _ints(element_strides),
         "--nan-fill": nan_fill or None, "--shared": _layout(shared), "--shared-alignment": shared_alignment,
-        "--alignment": alignment, "--operand": operand, "--major": major, "--n": n, "--base": base,
+        "--alignment": alignment, "--operand": operand, "--major": major, "--m": m, "--n": n, "--base": base,
+        "--kind": kind, "--scale": scale, "--ctas": ctas, "--ws": ws or None, "--warp": warp, "--lane": lane,
+        "--column": column, "--load-mode": load_mode,
         "--descriptor": _bits(descriptor), "--tile": _ints(tile), "--a-source": a_source, "--tv": _layout(tv),
         "--source": _layout(source), "--source-alignment": source_alignment, "--source-bytes": source_bytes,
     }  # fmt: skip
     requested = {name: value for name, value in options.items() if value is not None}
+    arch = arch or _usual(what)
     subject = _subject(what, layout, dtype, arch, requested)
     from layoutalg.legality import nearest_legal
 
@@ -181,12 +204,18 @@ def legal_command(
     return 0 if report.legal else FAILED
 
 
+def _usual(what: str) -> str:
+    """The architecture of who names none."""
+    return TCGEN05_ARCH if what.strip().lower().startswith("tcgen05") else DEFAULT_ARCH
+
+
 # --- what is asked -------------------------------------------------------------------------------------
 
 _TMA = {
     "tensor": "", "element": "--dtype", "box": "--box", "mode": "--mode", "interleave_bytes": "--interleave",
     "element_strides": "--element-strides", "nan_fill": "--nan-fill", "shared": "--shared",
     "shared_alignment_bytes": "--shared-alignment", "global_alignment_bytes": "--alignment", "arch": "--arch",
+    "load_mode": "--load-mode", "ctas": "--ctas",
 }  # fmt: skip
 _OPERAND = {
     "layout": "", "element": "--dtype", "operand": "--operand", "major": "--major", "n": "--n",
@@ -197,53 +226,70 @@ _MEMORY = {
     "source_alignment_bytes": "--source-alignment", "source_bytes": "--source-bytes", "arch": "--arch",
 }  # fmt: skip
 _PRODUCT = {"n": "--n", "a_source": "--a-source", "arch": "--arch"}
+_UMMA = _PRODUCT | {
+    "m": "--m", "kind": "--kind", "scale": "--scale", "ctas": "--ctas", "ws": "--ws", "column": "--column",
+    "descriptor": "--descriptor",
+}  # fmt: skip
+_UMMA_OPERAND = _OPERAND | {"m": "--m", "kind": "--kind", "ctas": "--ctas"}
+_TENSOR = {
+    "accumulator": "", "warp": "--warp", "lane": "--lane", "column": "--column", "arch": "--arch",
+}  # fmt: skip
 
 
 def _subject(what: str, layout: str, dtype: str, arch: str, requested: dict[str, Any]) -> _Subject:
     """The question that the words ask; raises for an option that it does not have."""
-    from layoutalg.legality import check_memory, check_tma, check_wgmma
+    from layoutalg import legality
 
     kind = what.strip().lower()
-    if kind == "wgmma" and _TYPES.fullmatch(layout):
-        return _product(layout, arch, requested)
+    if kind in ("wgmma", "tcgen05") and _TYPES.fullmatch(layout):
+        return _product(kind, layout, arch, requested)
+    fixed: dict[str, Any] = {"element": dtype, "arch": arch}
+    check: Callable[..., Any]
     if kind == "tma":
         if "--box" not in requested:
             raise ArgumentTypeError("tma needs --box, the sides of the box: --box 64x64")
-        check: Callable[..., Any] = check_tma
-        fixed: dict[str, Any] = {"tensor": _plain(layout)}
-        options = _TMA
-    elif kind == "wgmma":
-        check, options = check_wgmma, _OPERAND
-        fixed = {"layout": _operand(layout, dtype, requested.pop("--tile", None))}
+        check, options = legality.check_tma, _TMA
+        fixed |= {"tensor": _plain(layout)}
+    elif kind in ("wgmma", "tcgen05"):
+        check, options = legality.check_wgmma, _OPERAND
+        if kind == "tcgen05":
+            check, options = legality.check_tcgen05_operand, _UMMA_OPERAND
+        stored = "u8" if kind == "tcgen05" and dtype in ("e2m3", "e3m2") else dtype
+        fixed |= {"layout": _operand(layout, stored, requested.pop("--tile", None))}
         requested.setdefault("--operand", "A")
+    elif kind.startswith("tcgen05."):
+        check, options = legality.check_tcgen05_access, _TENSOR
+        fixed = {"op": kind, "accumulator": _plain(layout), "arch": arch}
     else:
-        check, options = check_memory, _MEMORY
-        fixed = {"op": what, "layout": read_layout(layout)}
+        check, options = legality.check_memory, _MEMORY
+        fixed |= {"op": what, "layout": read_layout(layout)}
     names = {option: name for name, option in options.items()}
     unknown = [option for option in requested if option not in names]
     if unknown:
         raise ArgumentTypeError(f"{what} has no {' and no '.join(unknown)}; see layoutalg legal --help")
-    arguments = fixed | {"element": dtype, "arch": arch} | {names[o]: value for o, value in requested.items()}
-    return _Subject(check, arguments, options)
+    return _Subject(check, fixed | {names[o]: value for o, value in requested.items()}, options)
 
 
-def _product(types: str, arch: str, requested: dict[str, Any]) -> _Subject:
-    """The question of an instruction wgmma.mma_async."""
-    from layoutalg.legality import check_wgmma_instruction
+def _product(kind: str, types: str, arch: str, requested: dict[str, Any]) -> _Subject:
+    """The question of an instruction wgmma.mma_async or tcgen05.mma."""
+    from layoutalg.legality import check_tcgen05, check_wgmma_instruction
 
+    options = _UMMA if kind == "tcgen05" else _PRODUCT
+    needed = ("--m", "--n") if kind == "tcgen05" else ("--n",)
     a, b, accumulator = types.split(",")
     majors = str(requested.pop("--major", "K,K")).split(",")
-    unknown = [option for option in requested if option not in _PRODUCT.values()]
-    if unknown or "--n" not in requested or len(majors) != 2:
+    unknown = [option for option in requested if option not in options.values()]
+    if unknown or not set(needed) <= set(requested) or len(majors) != 2:
         raise ArgumentTypeError(
-            "an instruction wgmma takes --n, --major A,B (such as K,MN) and --a-source"
+            f"an instruction {kind} takes {', '.join(needed)}, --major A,B (such as K,MN) and --a-source"
             + (f", not {' and '.join(unknown)}" if unknown else "")
         )
     arguments = {
         "a": a, "b": b, "accumulator": accumulator, "a_major": majors[0], "b_major": majors[1], "arch": arch,
-        "n": requested["--n"], "a_source": requested.get("--a-source", "shared"),
+        "a_source": "shared", **{name: requested[o] for name, o in options.items() if o in requested},
     }  # fmt: skip
-    return _Subject(check_wgmma_instruction, arguments, _PRODUCT)
+    check = check_tcgen05 if kind == "tcgen05" else check_wgmma_instruction
+    return _Subject(check, arguments, options)
 
 
 _ATOM = re.compile(r"(?:cute::)?(?:SM90::)?(?:GMMA::)?(\w+)(?:<\s*(?:cute::|cutlass::)?(\w+)\s*>)?", re.ASCII)
@@ -331,7 +377,7 @@ def _command(subject: _Subject, repair: Repair, what: str) -> str:
         words = [str(arguments.get("op", what)), str(arguments[positional])]
     for name, flag in subject.options.items():
         value = arguments.get(name)
-        if not flag or value is None or value is False or (name == "arch" and value == DEFAULT_ARCH):
+        if not flag or value is None or value is False or (name == "arch" and value == _usual(what)):
             continue
         words += [flag] if value is True else [flag, _said(name, value)]
     return shlex.join(["layoutalg", "legal", *words])
@@ -339,7 +385,7 @@ def _command(subject: _Subject, repair: Repair, what: str) -> str:
 
 def _said(name: str, value: object) -> str:
     if name == "descriptor" and isinstance(value, int):
-        return f"{value:#018x}"
+        return f"{value:#x}" if value < 1 << 32 else f"{value:#018x}"
     return to_text(value) if isinstance(value, tuple) else str(value)
 
 
