@@ -14,7 +14,8 @@ find_mma_atom, find_copy_atom), of layoutalg.atoms, can be imported from here to
     tensor_map     TensorMap: the arguments of cuTensorMapEncodeTiled
     descriptor     SmemDescriptor: the fields of a wgmma shared memory descriptor
     mma_kinds      WGMMA_TYPES: the types and extents of wgmma; TCGEN05_KINDS: Blackwell's kinds, shapes,
-                   data paths in tensor memory, scale factors
+                   data paths in tensor memory
+    block_scales   BLOCK_FORMATS: NVFP4, MXFP8, MXFP6, MXFP4; scale_layout: where their scales lie
 
 >>> find_arch("sm_90a").name, ARCHS["sm_80"].instructions["cp.async.16"].width_bytes
 ('sm_90', 16)
@@ -25,6 +26,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from layoutalg.arch.architectures import ARCHS, DEFAULT_ARCH, find_arch, find_board, find_target
+from layoutalg.arch.block_scales import (
+    BLOCK_FORMATS,
+    BlockFormat,
+    find_block_format,
+    scale_factor_layout,
+    scale_layout,
+)
 from layoutalg.arch.boards import (
     BOARDS,
     DRAM_RULES,
@@ -49,7 +57,6 @@ from layoutalg.arch.mma_kinds import (
     WGMMA_TYPES,
     WgmmaType,
     check_tcgen05,
-    scale_factor_layout,
     tmem_accumulator,
     tmem_columns,
 )
@@ -136,6 +143,7 @@ __all__ = [
     "instruction_name",
     "instruction_table",
     "scale_factor_layout",
+    "scale_layout",
     "tensor_map_arguments",
     "tensor_map_text",
     "tmem_accumulator",

@@ -1,0 +1,166 @@
+"""The program of a quantisation, and its ways.
+
+A thread holds `vec` neighbouring elements of a block, so that a few lanes have a block and find its largest
+element by a butterfly; each of them computes the scale, and the first one stores it.  Vectors are counted
+along padded rows, so that padding is written too, and all loads of a thread are in flight together.
+
+    number of a vector = part of a block + parts * (block of a row + blocks * row)
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from math import frexp, gcd, prod
+from typing import Any
+
+from layoutalg.arch import BLOCK_FORMATS, DEFAULT_ARCH, Arch
+from layoutalg.codegen.expr import Expr, simplify
+from layoutalg.codegen.instr import CLEAR, LDG, STG, STG_WHOLE
+from layoutalg.codegen.language import Fragment, KernelBuilder, converted
+from layoutalg.codegen.program import Kernel, LaunchSequence, MemRef, launch_sequence
+from layoutalg.codegen.terms import maximum, reciprocal, where
+from layoutalg.errors import AlignmentError
+from layoutalg.kernels.family import NEEDED, Candidate, Family
+from layoutalg.kernels.quantize.problem import LARGEST, TARGETS, QuantizeProblem, quantize_problem
+
+THREADS, DEPTH, UNIT_BYTES = 256, 4, 16
+INFINITY, MANTISSA_BITS = 0x7F800000, 23
+INVERSE_OF_LARGEST = 0x00400000
+"""2^-127 as a float."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeConfig:
+    """Elements of a thread's vector, and its vectors in flight."""
+
+    vec: int
+    depth: int
+
+
+def candidates(p: QuantizeProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[Candidate]:
+    """Vectors from the widest on, each with the reason why it cannot be.
+
+    >>> [(c.config.vec, c.why) for c in candidates(quantize_problem("nvfp4", (5, 36)))][:2]
+    [(8, 'vectors of 8 elements: rows of 36'), (4, '')]
+    """
+    vec = 8
+    while vec * p.result.bits >= 8:
+        depth = gcd(DEPTH, 512 * (p.format.block // vec) // THREADS)
+        short = p.shape[1] % vec
+        reason = AlignmentError(
+            f"vectors of {vec} elements: rows of {p.shape[1]}", offset=0, required_bytes=vec * p.dtype.nbytes
+        )
+        yield Candidate(QuantizeConfig(vec, depth), reason if short else None)
+        vec //= 2
+
+
+def build(p: QuantizeProblem, c: QuantizeConfig) -> Kernel:
+    """The tile program of a configuration.
+
+    >>> build(quantize_problem("mxfp8", (64, 64)), QuantizeConfig(8, 4)).name
+    'quantize_mxfp8_e4m3_bf16'
+    """
+    (m, columns), (rows, blocks), block = p.shape, p.padded, p.format.block
+    k = KernelBuilder(f"quantize_{p.format.name}_{p.result}_{p.dtype}", THREADS, notes=["", f"{p}."])
+    parts, per_byte = block // c.vec, 8 // p.result.bits
+    x = k.tensor("x", p.dtype, (m, columns), (columns, 1))
+    pitch = columns // per_byte
+    q = k.tensor("q", "u8", (m, pitch), (pitch, 1), writable=True)
+    scales = k.tensor("scales", "u8", (prod(p.padded),), (1,), writable=True)
+    tensor_scale = k.scalar("tensor_scale", "f32") if p.format.scale == "ue4m3" else None
+    at_once = min(c.vec, UNIT_BYTES // p.dtype.nbytes)
+    held = k.fragment("x", p.dtype, (c.vec, c.depth), values=c.vec)
+    whole = (m, columns) == (rows, blocks * block)
+    first = k.block(0, rows * blocks * parts // (THREADS * c.depth))
+    by_size = None
+    if tensor_scale is not None:
+        by_size = k.map(reciprocal(tensor_scale) * (1 / LARGEST["e2m1"]), into=k.fragment("by_size", "f32", (1,)))
+
+    def place(i: Expr) -> tuple[Expr, Expr, Expr, AbstractContextManager[None]]:
+        """The part, block and row of a vector, and that it is one of the matrix."""
+        number = k.once("vector", (first * c.depth + i) * THREADS + k.tid)
+        part, j, row = number % parts, number // parts % blocks, number // (parts * blocks)
+        column = simplify(j * block + part * c.vec)
+        inside = [e < n for e, n, most in ((row, m, rows), (column, columns, blocks * block)) if n < most]
+        guard = nullcontext() if whole else k.If(inside[0] if len(inside) == 1 else inside[0] & inside[1])
+        return part, column, row, guard
+
+    with k.Unroll("i", c.depth) as i:
+        _, column, row, inside = place(i)
+        if not whole:
+            for n in range(0, c.vec, at_once):
+                k.do(CLEAR[at_once * p.dtype.nbytes], held.at(i * c.vec + n, values=at_once))
+        with inside:
+            for n in range(0, c.vec, at_once):
+                source = _element(x, (row, simplify(column + n)))
+                k.do(LDG[at_once * p.dtype.nbytes], held.at(i * c.vec + n, values=at_once), source)
+    with k.Unroll("j", c.depth) as i:
+        part, column, row, inside = place(i)
+        values = held[None, i]
+        amax = k.reduce("max", k.map(abs(values)), lanes=parts, name="amax")
+        if by_size is None:
+            code, inverse = _power(k, amax, LARGEST[p.result.name])
+        else:
+            code, inverse = _number(k, amax, by_size, tensor_scale)
+        made = converted(k, k.map(values * inverse), p.result.name, values=c.vec).recast("u8")
+        with inside:
+            k.do(STG_WHOLE[c.vec // per_byte], _element(q, (row, simplify(column // per_byte))), made.words)
+        with k.If(part < 1):
+            k.do(STG[1], _element(scales, (p.scales(row, column),)), code.words)
+    return k.build()
+
+
+def _element(tensor: Any, crd: tuple[Any, ...]) -> MemRef:
+    return MemRef(tensor.buffer, simplify(tensor.buffer.index(crd)), tensor, crd)
+
+
+def _power(k: KernelBuilder, amax: Fragment, largest: float) -> tuple[Fragment, Fragment]:
+    """The code of the least power of two s with amax / s <= largest, and 1 / s: a carry rounds it up."""
+    part, exponent = frexp(largest)
+    up = (1 << MANTISSA_BITS) - 1 - int((2 * part - 1) * (1 << MANTISSA_BITS))
+    bits, above = amax.recast("u32"), exponent - 1
+    finite = (maximum(bits + up, above << MANTISSA_BITS) >> MANTISSA_BITS) - above
+    code = k.map(where(bits < INFINITY, finite, where(bits.eq(INFINITY), 254, 255)), name="code")
+    inverse = where(bits < INFINITY, (254 - code) << MANTISSA_BITS, INVERSE_OF_LARGEST)
+    return code, k.map(inverse, name="inverse").recast("f32")
+
+
+def _number(k: KernelBuilder, amax: Fragment, by_size: Fragment, tensor_scale: Any) -> tuple[Fragment, Fragment]:
+    """The scale as an e4m3, and the inverse of what it stands for."""
+    code = converted(k, k.map(amax * by_size, name="size"), "e4m3")
+    number = converted(k, code, "f32")
+    return code, k.map(where(number.eq(0.0), 0.0, reciprocal(tensor_scale * number)), name="inverse")
+
+
+def launches(p: QuantizeProblem, c: QuantizeConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
+    """The one launch of a configuration."""
+    return launch_sequence([build(p, c)])
+
+
+def float_bits(x: float) -> int:
+    """The bits of a float, as a launch takes it."""
+    return int.from_bytes(struct.pack("<f", x), "little")
+
+
+def _scalars(p: QuantizeProblem) -> dict[str, int]:
+    return {"tensor_scale": float_bits(1.0)} if p.format.scale == "ue4m3" else {}
+
+
+QUANTIZE_FAMILIES = tuple(
+    Family(
+        f"quantize-{name}",
+        f"elements and scales of {name}, the scales in tiles of 128 by 4 as cuBLAS takes them",
+        partial(quantize_problem, name),
+        candidates,
+        launches,
+        {"shape": NEEDED, "result": None},
+        scalars=_scalars,
+    )
+    for name, kind in BLOCK_FORMATS.items()
+    if kind.elements[0] in TARGETS
+)
+"""The families of this room."""
