@@ -206,17 +206,26 @@ def _to(element: str) -> tuple[str, ...]:
     if element != "e2m1":
         return (f'{head}    asm("{cvt} %0, %1, %2;" {registers}\n    return codes;\n}}',)
     by_cvt = f'    asm("{{.reg .b8 x; {cvt} x, %1, %2; mov.b16 %0, {{x, 0}};}}" {registers}\n'
-    by_bits = "    codes = to_e2m1(low) | to_e2m1(high) << 4;\n"
-    return _TO_E2M1, f"{head}{_HAS_E2M1}\n{by_cvt}#else\n{by_bits}#endif\n    return codes;\n}}"
+    by_sums = "    codes = e2m1_codes(low, high);\n"
+    return *_TO_E2M1, f"{head}{_HAS_E2M1}\n{by_cvt}#else\n{by_sums}#endif\n    return codes;\n}}"
 
 
-# numbers of one exponent are equally far from each other, so that a code is an integer that is rounded
-_TO_E2M1 = """u32 to_e2m1(float x) {
-    const float size = fabsf(x) < 6.0f ? fabsf(x) : 6.0f;
-    const u32 code = size < 2.0f ? __float2uint_rn(2.0f * size)
-                   : size < 4.0f ? __float2uint_rn(size) + 2u : __float2uint_rn(0.5f * size) + 4u;
-    return x == x ? code | __float_as_uint(x) >> 31 << 3 : 7u;
-}"""
+# A code is a concave function of its number: it steps by halves up to 2, by ones up to 4, then by twos.  Above
+# 2^23 the last bit of a float is 1, so that each sum rounds once; the least one is the code in its last bits.
+_TO_E2M1 = (
+    """float e2m1_code(float half) {
+    const float size = fminf(fabsf(half), 3.0f);
+    const float fine = __fmaf_rn(size, 4.0f, 12582912.0f), coarse = __fmaf_rn(size, 2.0f, 12582914.0f);
+    return fminf(fminf(fine, coarse), size + 12582916.0f);
+}""",
+    # a NaN that is computed is 0x7FFFFFFF, without a sign (PTX ISA 9.0, 9.7.3)
+    """u32 e2m1_codes(float low, float high) {
+    const float l = __fmul_rn(0.5f, low), h = __fmul_rn(0.5f, high);
+    const u32 codes = __float_as_uint(e2m1_code(h)) * 16u + __float_as_uint(e2m1_code(l));
+    const u32 signs = __funnelshift_l(__float_as_uint(l), __float_as_uint(h) >> 28, 4);
+    return codes & 0x77u | signs & 0x88u;
+}""",
+)
 
 _HAS_E2M1 = (
     "#if __CUDA_ARCH__ >= 1000 && (defined(__CUDA_ARCH_SPECIFIC__) || defined(__CUDA_ARCH_FAMILY_SPECIFIC__))"

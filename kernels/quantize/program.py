@@ -47,7 +47,7 @@ def candidates(p: QuantizeProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[
     >>> [(c.config.vec, c.why) for c in candidates(quantize_problem("nvfp4", (5, 36)))][:2]
     [(8, 'vectors of 8 elements: rows of 36'), (4, '')]
     """
-    vec = 8
+    vec = 16
     while vec * p.result.bits >= 8:
         depth = gcd(DEPTH, 512 * (p.format.block // vec) // THREADS)
         short = p.shape[1] % vec

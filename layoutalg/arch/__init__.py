@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from layoutalg.arch.architectures import ARCHS, DEFAULT_ARCH, find_arch, find_board, find_target
 from layoutalg.arch.block_scales import (
     BLOCK_FORMATS,
+    SCALE_TILE,
     BlockFormat,
     find_block_format,
     scale_factor_layout,
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARCHS",
+    "BLOCK_FORMATS",
     "BOARDS",
     "CHUNK_BYTES",
     "COPY_ATOMS",
@@ -103,6 +105,7 @@ __all__ = [
     "MMA_ATOMS",
     "MULTICAST_LEAST",
     "MULTICAST_ZEROS",
+    "SCALE_TILE",
     "SMEM_ATOMS",
     "SOURCE",
     "SWIZZLE_MODES",
@@ -113,6 +116,7 @@ __all__ = [
     "WGMMA_M",
     "WGMMA_TYPES",
     "Arch",
+    "BlockFormat",
     "Board",
     "Enumerator",
     "Instruction",
@@ -133,6 +137,7 @@ __all__ = [
     "descriptor_text",
     "encode_descriptor",
     "find_arch",
+    "find_block_format",
     "find_board",
     "find_copy_atom",
     "find_instruction",
