@@ -84,6 +84,7 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import (
     AnyLayout,
+    ComposedLayout,
     IntTuple,
     Layout,
     check_integers,
@@ -162,6 +163,8 @@ def _tile_modes(op: str, layout: AnyLayout) -> list[TileMode]:
         rows, columns = rotation.rows, rotation.columns
         return [[(rows, columns, 1)], [(columns, 1, rows)]]
     form = find_normal_form(layout)
+    if form is None and isinstance(layout, ComposedLayout) and isinstance(layout.outer, Layout):
+        form = find_normal_form(layout.inner)  # under pads: vectors that they part are refused as misaligned
     if form is None:
         raise UnsupportedError(
             f"no default {op} access for {layout}: its strides are hidden behind an outer layout; "

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from layoutalg.errors import LayoutAlgError, UnknownNameError, UnsupportedError, check_type
 from layoutalg.f2 import LinearLayout
-from layoutalg.layout import Swizzle
+from layoutalg.layout import AnyLayout, Swizzle
 from layoutalg.notation.form import Form, OptionName, Options, Value, first, refuse
 from layoutalg.notation.forms import arrays, constructors, cute_prints, linear, spellings, triton_text
 from layoutalg.notation.forms.linear import as_layout, map_of_threads, offsets_of
@@ -50,13 +50,15 @@ def _encoding(encoding: Encoding, *, gluon: bool) -> Callable[[Value, Options], 
     return write
 
 
-def _map(value: Value, encoding: Encoding, options: Options) -> LinearLayout:
-    """The map of an encoding: from offsets, or from registers, lanes, warps and blocks."""
+def _map(value: Value, encoding: Encoding, options: Options) -> LinearLayout | AnyLayout:
+    """The map of an encoding: from offsets, or from registers, lanes, warps and blocks; a tile with pads."""
     what = encoding.mnemonic
     if isinstance(value, Swizzle):
         raise UnsupportedError(
             f"no {what} for {value} alone: say what it acts on, as in {value} o 0 o (8,64):(64,1)"
         )
+    if encoding.pads and not isinstance(value, LinearLayout):
+        return value
     if encoding.shared:
         return offsets_of(value, what)
     if isinstance(value, LinearLayout):
