@@ -47,6 +47,8 @@ _TABLE = (
     DType("s8", 8, "signed char", "int8"),
     DType("e4m3", 8, "__nv_fp8_e4m3", "uint8"),
     DType("e5m2", 8, "__nv_fp8_e5m2", "uint8"),
+    DType("ue4m3", 8, "__nv_fp8_e4m3", "uint8"),
+    DType("ue8m0", 8, "__nv_fp8_e8m0", "uint8"),
     DType("u16", 16, "unsigned short", "uint16"),
     DType("s16", 16, "short", "int16"),
     DType("f16", 16, "__half", "float16"),
@@ -77,7 +79,8 @@ _ALIASES = MappingProxyType(
         "float_e4m3_t": "e4m3", "float_e5m2_t": "e5m2", "__half": "f16", "__nv_bfloat16": "bf16",
         "Float8E4M3FN": "e4m3", "Float8E5M2": "e5m2", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2",
         "int4b_t": "s4", "uint4b_t": "u4", "uint1b_t": "b1", "float4_e2m1fn": "e2m1",
-        "float_e2m1_t": "e2m1", "Float4E2M1FN": "e2m1", "f4E2M1FN": "e2m1",
+        "float_e2m1_t": "e2m1", "Float4E2M1FN": "e2m1", "f4E2M1FN": "e2m1", "float_ue8m0_t": "ue8m0",
+        "float_ue4m3_t": "ue4m3", "float8_e8m0fnu": "ue8m0", "Float8E8M0FNU": "ue8m0", "f8E8M0FNU": "ue8m0",
         **{f"int{n}_t": f"s{n}" for n in (8, 16, 32, 64)}, **{f"uint{n}_t": f"u{n}" for n in (8, 16, 32, 64)},
         "BFloat16": "bf16", "Float16": "f16", "Float32": "f32", "Float64": "f64", "TFloat32": "tf32",
     }

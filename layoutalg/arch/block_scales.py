@@ -29,7 +29,8 @@ from types import MappingProxyType
 
 from layoutalg.algebra import tile_to_shape
 from layoutalg.compose import composition
-from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError, check_choice
+from layoutalg.dtype import DTYPES
+from layoutalg.errors import ShapeError, UnsupportedError, check_choice
 from layoutalg.layout import Layout, concat, whole_number
 
 SCALE_TILE = 128, 4
@@ -60,18 +61,20 @@ BLOCK_FORMATS: Mapping[str, BlockFormat] = MappingProxyType({f.name: f for f in 
 
 
 def find_block_format(name: str) -> BlockFormat:
-    """The format of a name.  Raises UnsupportedError for a type without scales, UnknownNameError.
+    """The format of a name.  Raises UnsupportedError for an element type, which has no scales of its own,
+    UnknownNameError for other names.
 
     >>> find_block_format("mxfp8").scale
     'ue8m0'
     >>> find_block_format("e2m1")
     Traceback (most recent call last):
-    layoutalg.errors.UnsupportedError: e2m1 alone has no scales: nvfp4, mxfp4 have
+    layoutalg.errors.UnsupportedError: e2m1 has no scales of its own: nvfp4 or mxfp4 is needed
     """
-    if isinstance(name, str) and (having := [f.name for f in _TABLE if name in f.elements]):
-        raise UnsupportedError(f"{name} alone has no scales: {', '.join(having)} have")
-    if name not in BLOCK_FORMATS:
-        raise UnknownNameError("block-scaled format", name, BLOCK_FORMATS)
+    elements = {element for known in _TABLE for element in known.elements}
+    if isinstance(name, str) and (name in elements or name in DTYPES):
+        having = [f.name for f in _TABLE if name in f.elements or name not in elements]
+        raise UnsupportedError(f"{name} has no scales of its own: {' or '.join(having)} is needed")
+    check_choice("block-scaled format", name, BLOCK_FORMATS)
     return BLOCK_FORMATS[name]
 
 
