@@ -237,8 +237,8 @@ def _to(element: str) -> tuple[str, ...]:
     return *_TO_E2M1, f"{head}{_HAS_E2M1}\n{by_cvt}#else\n{by_sums}#endif\n    return codes;\n}}"
 
 
-# A code is a concave function of its number: it steps by halves up to 2, by ones up to 4, then by twos.  Above
-# 2^23 the last bit of a float is 1, so that each sum rounds once; the least one is the code in its last bits.
+# A code is a concave function of its number: it steps by halves up to 2, by ones up to 4, then by twos.
+# Above 2^23 the last bit of a float is 1: each sum rounds once, and the least one ends with the code.
 _TO_E2M1 = (
     """float e2m1_code(float half) {
     const float size = fminf(fabsf(half), 3.0f);

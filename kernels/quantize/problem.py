@@ -11,8 +11,8 @@ The rules, for a block of 16 or 32 elements along K with the largest size amax; 
     inf             2^127               inf the largest       448         inf the largest, as x / s has it
     NaN             NaN                 by 2^127, NaN is NaN  NaN         NaN
 
-A NaN of e2m1, which has none, is its largest number.  Of nvfp4, products and quotients are floats, each rounded
-once: amax (1 / tensor_scale) (1 / 6), and x times 1 / s.  A number whose scale became 0 is 0.
+A NaN of e2m1, which has none, is its largest number.  Of nvfp4, products and quotients are floats, each
+rounded once: amax (1 / tensor_scale) (1 / 6), and x times 1 / s.  A number whose scale became 0 is 0.
 
 Source: OCP Microscaling Formats (MX) Specification 1.0, 6.3, whose scale is rounded down, so that elements
 saturate; rounding up is what NVIDIA's cvt.rp.satfinite.ue8m0x2 and Transformer Engine do.
@@ -58,7 +58,9 @@ class QuantizeProblem:
     @property
     def padded(self) -> tuple[int, int]:
         """Rows and scales of a row, padded to whole tiles."""
-        rows, elements = (prod(mode) for mode in ((128, -(-self.shape[0] // 128)), (4, -(-self._blocks // 4))))
+        rows, elements = (
+            prod(mode) for mode in ((128, -(-self.shape[0] // 128)), (4, -(-self._blocks // 4)))
+        )
         return rows, elements
 
     @property
@@ -103,7 +105,9 @@ def quantize_problem(
     if len(shape) != 2 or any(type(n) is not int or n < 1 for n in shape):
         raise ShapeError(f"{format} of {shape}: the two extents of a matrix are needed, each at least 1")
     if DTYPES[target].bits < 8 and shape[1] % 2:
-        near = f"rows of {shape[1] - 1} or {shape[1] + 1} are needed" if shape[1] > 1 else "rows of 2 are needed"
+        near = (
+            f"rows of {shape[1] - 1} or {shape[1] + 1} are needed" if shape[1] > 1 else "rows of 2 are needed"
+        )
         raise ShapeError(f"{format} of {shape}: two {target} share a byte, so that {near}")
     return QuantizeProblem(kind, (shape[0], shape[1]), source, DTYPES[target])
 

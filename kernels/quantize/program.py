@@ -78,7 +78,9 @@ def build(p: QuantizeProblem, c: QuantizeConfig) -> Kernel:
     first = k.block(0, rows * blocks * parts // (THREADS * c.depth))
     by_size = None
     if tensor_scale is not None:
-        by_size = k.map(reciprocal(tensor_scale) * (1 / LARGEST["e2m1"]), into=k.fragment("by_size", "f32", (1,)))
+        by_size = k.map(
+            reciprocal(tensor_scale) * (1 / LARGEST["e2m1"]), into=k.fragment("by_size", "f32", (1,))
+        )
 
     def place(i: Expr) -> tuple[Expr, Expr, Expr, AbstractContextManager[None]]:
         """The part, block and row of a vector, and that it is one of the matrix."""
@@ -129,7 +131,9 @@ def _power(k: KernelBuilder, amax: Fragment, largest: float) -> tuple[Fragment, 
     return code, k.map(inverse, name="inverse").recast("f32")
 
 
-def _number(k: KernelBuilder, amax: Fragment, by_size: Fragment, tensor_scale: Any) -> tuple[Fragment, Fragment]:
+def _number(
+    k: KernelBuilder, amax: Fragment, by_size: Fragment, tensor_scale: Any
+) -> tuple[Fragment, Fragment]:
     """The scale as an e4m3, and the inverse of what it stands for."""
     code = converted(k, k.map(amax * by_size, name="size"), "e4m3")
     number = converted(k, code, "f32")

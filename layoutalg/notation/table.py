@@ -88,7 +88,7 @@ def _first(value: Value, options: Options, *, gluon: bool) -> str:
 
 
 def _read_scales(text: str, options: Options) -> Value:
-    """The layout of a format's scales, by its name: nvfp4-scales, mxfp8-scales-shared, mxfp4-scales-tensor."""
+    """The layout of a format's scales: nvfp4-scales, mxfp8-scales-shared, mxfp4-scales-tensor."""
     name, _, space = text.strip().partition("-scales")
     shape = options.need_shape(text.strip())
     if len(shape) != 2:
@@ -119,7 +119,8 @@ _CALLED = re.compile(r"(?!Sw?<|SW_|smem_ptr|tmem_)((?:::)?[A-Za-z_]\w*(?:(?:::|\
 _CPP, _PYTHON = _source(constructors.CPP_FAMILY), _source(constructors.PYTHON_FAMILY)
 
 _TABLE = (
-    Form("scales", "scales of block-scaled formats, by name", re.compile(r"\w+-scales"), _read_scales, None, SHAPE),
+    Form("scales", "scales of block-scaled formats, by their names",
+         re.compile(r"\w+-scales"), _read_scales, None, SHAPE),
     Form("cute", "everything", None, cute_prints.read_print, cute_prints.write_cute, UNIT),
     Form("tensor", "one swizzle over strides, in shared memory, or coordinates",
          cute_prints.TENSOR_BEGINS, cute_prints.read_print, cute_prints.write_tensor, UNIT, ELEMENT),

@@ -46,11 +46,16 @@ def check_drawn(count: int, space: str) -> None:
         if space == "tensor":  # tcgen05.cp.32x128b.warpx4: a lane is 16 bytes, for each warp's 32 lanes
             copy = rng.randrange(4)
             byte = wanted
-            assert found(row, element, copy) == byte // 16 % 32 + 32 * copy + 128 * (byte % 16 + byte // 512 * 16)
+            assert found(row, element, copy) == byte // 16 % 32 + 32 * copy + 128 * (
+                byte % 16 + byte // 512 * 16
+            )
             continue
         assert found(row, element) == wanted
         at = la.right_inverse(found)(wanted)
-        assert found(at) == wanted and la.idx2crd(at, (la.size(found[0]), la.size(found[1]))) == (row, j * block)
+        assert found(at) == wanted and la.idx2crd(at, (la.size(found[0]), la.size(found[1]))) == (
+            row,
+            j * block,
+        )
 
 
 @each("space", ["global", "shared", "tensor"])

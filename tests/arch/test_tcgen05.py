@@ -18,7 +18,7 @@ from layoutalg.arch import (
 from layoutalg.atoms import COPY_ATOMS, require_atom, tmem_load_tv
 from layoutalg.decide import image_size, is_bijective, is_injective
 from layoutalg.errors import DivisibilityError, UnknownNameError, UnsupportedError
-from layoutalg.layout import Layout, size
+from layoutalg.layout import size
 from layoutalg.registers import fragment, reduction_of, reduction_plans
 from tests.draws.fragments import wgmma
 from tests.sweeps import each

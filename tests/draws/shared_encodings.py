@@ -74,8 +74,13 @@ def _asked() -> list[str]:
     lines = [f"// Triton {__version__}: #ttg of shared_encodings.drawn(0), drawn(1), ...; see that module"]
     for seed in range(COUNT):
         case = drawn(seed)
-        made: Any = eval(case.gluon, vars(gluon))
-        kind = builder.get_shared_mem_desc_ty(builder.get_float_ty(), [*case.shape], made._to_ir(builder), [*case.shape])
+        pairs, bases, shape = ([list(x) if isinstance(x, tuple) else x for x in part] for part in case)
+        made: Any = (
+            gluon.PaddedSharedLayout(pairs, bases, [], shape) if pairs else gluon.SharedLinearLayout(bases)
+        )
+        kind = builder.get_shared_mem_desc_ty(
+            builder.get_float_ty(), [*case.shape], made._to_ir(builder), [*case.shape]
+        )
         text = str(kind)
         lines.append(text[text.index("#ttg.") : text.index(", #ttg.shared_memory")])
         if not case.pairs:

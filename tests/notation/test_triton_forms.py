@@ -394,7 +394,9 @@ def check_with_triton(seeds: range) -> None:
     """Both readings are one layout, whose text is Triton's, and which Gluon's constructor makes again."""
     for seed in seeds:
         case, text = shared_encodings.drawn(seed), shared_encodings.facts()[seed]
-        name, gluon = ("padded_shared", "PaddedSharedLayout") if case.pairs else ("shared_linear", "SharedLinearLayout")
+        name, gluon = (
+            ("padded_shared", "PaddedSharedLayout") if case.pairs else ("shared_linear", "SharedLinearLayout")
+        )
         found = parse(case.gluon)
         assert found == parse(text) and convert(found, f"ttg.{name}") == text
         assert convert(found, f"gluon.{gluon}") == case.gluon

@@ -249,7 +249,10 @@ ENCODINGS: Mapping[str, Encoding] = MappingProxyType({e.mnemonic: e for e in _EN
 _UNNAMED = "interval_padding_pairs"
 """The one field that the IR writes without its name: <[64:+4] {...}>."""
 
-_IDENTITY, _IDENTITY_FIELDS = "PaddedSharedLayout.with_identity_for", ("interval_padding_pairs", "shape", "order", "block")
+_IDENTITY, _IDENTITY_FIELDS = (
+    "PaddedSharedLayout.with_identity_for",
+    ("interval_padding_pairs", "shape", "order", "block"),
+)
 """Gluon's other constructor of padded_shared, and its fields in order."""
 
 _BY_GLUON = {encoding.gluon: encoding for encoding in ENCODINGS.values()}
@@ -395,7 +398,9 @@ def _field(text: str, term: Term, known: Mapping[str, _Encoded]) -> Any:
 # --- written ---------------------------------------------------------------------------------------------
 
 
-def write_encoding(value: LinearLayout | AnyLayout, options: Options, encoding: Encoding, *, gluon: bool = False) -> str:
+def write_encoding(
+    value: LinearLayout | AnyLayout, options: Options, encoding: Encoding, *, gluon: bool = False
+) -> str:
     """A map as text of one encoding.  Raises UnsupportedError, with the reason, where there is none."""
     if encoding.find is None:
         raise UnsupportedError(f"{encoding.mnemonic} is read, and not written")

@@ -52,7 +52,9 @@ def convert_command(
             "layout to one."
         ),
     ] = None,
-    m: Annotated[int | None, option("Rows of the operand whose scales TEXT names, such as nvfp4-scales.")] = None,
+    m: Annotated[
+        int | None, option("Rows of the operand whose scales TEXT names, such as nvfp4-scales.")
+    ] = None,
     k: Annotated[int | None, option("Elements of a row of that operand.")] = None,
     dtype: Annotated[
         str | None,
