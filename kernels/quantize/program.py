@@ -1,7 +1,8 @@
 """The program of a quantisation, and its ways.
 
 A thread holds `vec` neighbouring elements of a block, so that a few lanes have a block and find its largest
-element by a butterfly; each of them computes the scale, and the first one stores it.  Vectors are counted
+element by a butterfly; each of them computes the scale, and the first one stores it.  Rows that vectors do
+not divide are moved in units of their largest common divisor.  Vectors are counted
 along padded rows, so that padding is written too, and all loads of a thread are in flight together.
 
     number of a vector = part of a block + parts * (block of a row + blocks * row)
@@ -13,8 +14,9 @@ import struct
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from math import frexp, gcd, prod
+from operator import and_
 from typing import Any
 
 from layoutalg.arch import BLOCK_FORMATS, DEFAULT_ARCH, Arch
@@ -27,7 +29,7 @@ from layoutalg.errors import AlignmentError
 from layoutalg.kernels.family import NEEDED, Candidate, Family
 from layoutalg.kernels.quantize.problem import LARGEST, TARGETS, QuantizeProblem, quantize_problem
 
-THREADS, DEPTH, UNIT_BYTES = 256, 4, 16
+THREADS, MOST_ELEMENTS, UNIT_BYTES, WORD_BYTES = 256, 16, 16, 4
 INFINITY, MANTISSA_BITS = 0x7F800000, 23
 INVERSE_OF_LARGEST = 0x00400000
 """2^-127 as a float."""
@@ -44,17 +46,18 @@ class QuantizeConfig:
 def candidates(p: QuantizeProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[Candidate]:
     """Vectors from the widest on, each with the reason why it cannot be.
 
-    >>> [(c.config.vec, c.why) for c in candidates(quantize_problem("nvfp4", (5, 36)))][:2]
-    [(8, 'vectors of 8 elements: rows of 36'), (4, '')]
+    >>> [(c.config.vec, c.why) for c in candidates(quantize_problem("nvfp4", (5, 36)))][3:5]
+    [(8, 'vectors of 8 elements: rows of 36 start inside of words of 4 bytes'), (4, '')]
     """
-    vec = 16
+    vec = MOST_ELEMENTS
     while vec * p.result.bits >= 8:
-        depth = gcd(DEPTH, 512 * (p.format.block // vec) // THREADS)
-        short = p.shape[1] % vec
-        reason = AlignmentError(
-            f"vectors of {vec} elements: rows of {p.shape[1]}", offset=0, required_bytes=vec * p.dtype.nbytes
-        )
-        yield Candidate(QuantizeConfig(vec, depth), reason if short else None)
+        unit = gcd(p.shape[1], vec)
+        for depth in (1, 2):
+            config, reason = QuantizeConfig(vec, depth), None
+            if unit < vec and unit * p.result.bits < 8 * WORD_BYTES:
+                what = f"vectors of {vec} elements: rows of {p.shape[1]} start inside of words of 4 bytes"
+                reason = AlignmentError(what, offset=0, required_bytes=WORD_BYTES)
+            yield Candidate(config, reason)
         vec //= 2
 
 
@@ -72,9 +75,9 @@ def build(p: QuantizeProblem, c: QuantizeConfig) -> Kernel:
     q = k.tensor("q", "u8", (m, pitch), (pitch, 1), writable=True)
     scales = k.tensor("scales", "u8", (prod(p.padded),), (1,), writable=True)
     tensor_scale = k.scalar("tensor_scale", "f32") if p.format.scale == "ue4m3" else None
-    at_once = min(c.vec, UNIT_BYTES // p.dtype.nbytes)
+    unit = gcd(columns, c.vec)
+    at_once = gcd(unit, UNIT_BYTES // p.dtype.nbytes)
     held = k.fragment("x", p.dtype, (c.vec, c.depth), values=c.vec)
-    whole = (m, columns) == (rows, blocks * block)
     first = k.block(0, rows * blocks * parts // (THREADS * c.depth))
     by_size = None
     if tensor_scale is not None:
@@ -82,26 +85,29 @@ def build(p: QuantizeProblem, c: QuantizeConfig) -> Kernel:
             reciprocal(tensor_scale) * (1 / LARGEST["e2m1"]), into=k.fragment("by_size", "f32", (1,))
         )
 
-    def place(i: Expr) -> tuple[Expr, Expr, Expr, AbstractContextManager[None]]:
-        """The part, block and row of a vector, and that it is one of the matrix."""
+    def place(i: Expr) -> tuple[Expr, Expr, Expr]:
+        """The part of its block, the column and the row of a vector."""
         number = k.once("vector", (first * c.depth + i) * THREADS + k.tid)
         part, j, row = number % parts, number // parts % blocks, number // (parts * blocks)
-        column = simplify(j * block + part * c.vec)
-        inside = [e < n for e, n, most in ((row, m, rows), (column, columns, blocks * block)) if n < most]
-        guard = nullcontext() if whole else k.If(inside[0] if len(inside) == 1 else inside[0] & inside[1])
-        return part, column, row, guard
+        return part, simplify(j * block + part * c.vec), row
+
+    def inside(row: Expr, column: Expr) -> AbstractContextManager[Any]:
+        """A branch, where rows or columns are padded, that a unit of the matrix takes."""
+        bounds = [e < n for e, n, most in ((row, m, rows), (column, columns, blocks * block)) if n < most]
+        return k.If(reduce(and_, bounds)) if bounds else nullcontext()
 
     with k.Unroll("i", c.depth) as i:
-        _, column, row, inside = place(i)
-        if not whole:
+        _, column, row = place(i)
+        if (m, columns) != (rows, blocks * block):
             for n in range(0, c.vec, at_once):
                 k.do(CLEAR[at_once * p.dtype.nbytes], held.at(i * c.vec + n, values=at_once))
-        with inside:
-            for n in range(0, c.vec, at_once):
-                source = _element(x, (row, simplify(column + n)))
-                k.do(LDG[at_once * p.dtype.nbytes], held.at(i * c.vec + n, values=at_once), source)
+        for n in range(0, c.vec, unit):
+            with inside(row, simplify(column + n)):
+                for e in range(n, n + unit, at_once):
+                    source = _element(x, (row, simplify(column + e)))
+                    k.do(LDG[at_once * p.dtype.nbytes], held.at(i * c.vec + e, values=at_once), source)
     with k.Unroll("j", c.depth) as i:
-        part, column, row, inside = place(i)
+        part, column, row = place(i)
         values = held[None, i]
         amax = k.reduce("max", k.map(abs(values)), lanes=parts, name="amax")
         if by_size is None:
@@ -109,8 +115,10 @@ def build(p: QuantizeProblem, c: QuantizeConfig) -> Kernel:
         else:
             code, inverse = _number(k, amax, by_size, tensor_scale)
         made = converted(k, k.map(values * inverse), p.result.name, values=c.vec).recast("u8")
-        with inside:
-            k.do(STG_WHOLE[c.vec // per_byte], _element(q, (row, simplify(column // per_byte))), made.words)
+        for n in range(0, c.vec, unit):
+            with inside(row, simplify(column + n)):
+                target = _element(q, (row, simplify((column + n) // per_byte)))
+                k.do(STG_WHOLE[unit // per_byte], target, made.at(n // per_byte, values=unit // per_byte))
         with k.If(part < 1):
             k.do(STG[1], _element(scales, (p.scales(row, column),)), code.words)
     return k.build()
