@@ -14,16 +14,18 @@ import numpy
 
 from layoutalg.arch import SCALE_TILE
 from layoutalg.codegen.gpu import device_copy, device_empty, random_normal, to_host
+from layoutalg.codegen.instr import ONE
 from layoutalg.kernels.checks.baselines import Launch
 from layoutalg.kernels.checks.record import Bench, Checks, Expected, Pace, not_defined, square_cases
 from layoutalg.kernels.elements import bits_of, numbers_of
 from layoutalg.kernels.family import Family
-from layoutalg.kernels.quantize import QuantizeProblem, float_bits, quantized
+from layoutalg.kernels.quantize import QuantizeProblem, quantized
 
 TRIALS = ("wide", "ties", "special")
 DTYPES, SIDES = ("bf16", "f32"), (4096, 8192)
 VERIFIED = ({"shape": (37, 136)}, {"shape": (130, 64)}, {"shape": (3, 70)})
-TENSOR_SCALE = 0.375
+TENSOR_SCALE = 0x3EC00000
+"""0.375 as a float."""
 
 
 def _buffers(p: QuantizeProblem, trial: str, seed: int) -> dict[str, Any]:
@@ -37,7 +39,7 @@ def _buffers(p: QuantizeProblem, trial: str, seed: int) -> dict[str, Any]:
         values[:, :32] = rng.choice([0.0, -0.0], (p.shape[0], min(32, p.shape[1])))
     given = {"x": bits_of(values, p.dtype.name).ravel()}
     given |= {name: numpy.full(n, 0xA5, "u1") for name, n in zip(("q", "scales"), p.bytes[1:], strict=True)}
-    return given | ({"tensor_scale": float_bits(TENSOR_SCALE)} if p.format.scale == "ue4m3" else {})
+    return given | ({"tensor_scale": TENSOR_SCALE} if p.format.scale == "ue4m3" else {})
 
 
 def _expected(p: QuantizeProblem, c: Any, given: Mapping[str, Any]) -> Expected:
@@ -60,7 +62,7 @@ def _check(p: QuantizeProblem, arrays: Mapping[str, Any], ours: Launch) -> str:
     parts = zip(("x", "q", "scales"), some.bytes, strict=True)
     given = {name: to_host(arrays[name].view("u1")[:n]) for name, n in parts}
     words = given["x"].view(f"u{p.dtype.nbytes}")
-    wanted = _expected(some, None, {"x": words, "tensor_scale": float_bits(1.0)})
+    wanted = _expected(some, None, {"x": words, "tensor_scale": ONE["f32"][0]})
     off = [wanted.values != given["q"], wanted.beside and wanted.beside.values != given["scales"]]
     return not_defined(numpy.concatenate(off))
 

@@ -10,13 +10,12 @@ nvfp4 of (300,4096) bf16 -> e2m1
 from __future__ import annotations
 
 from layoutalg.kernels.quantize.problem import QuantizeProblem, quantize_problem, quantized
-from layoutalg.kernels.quantize.program import QUANTIZE_FAMILIES, QuantizeConfig, float_bits
+from layoutalg.kernels.quantize.program import QUANTIZE_FAMILIES, QuantizeConfig
 
 __all__ = [
     "QUANTIZE_FAMILIES",
     "QuantizeConfig",
     "QuantizeProblem",
-    "float_bits",
     "quantize_problem",
     "quantized",
 ]

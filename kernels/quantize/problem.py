@@ -1,4 +1,4 @@
-"""What a quantisation is: blocks of a row become elements of a narrow type, and a scale in tiles for cuBLAS.
+"""Quantisations: blocks of a row become elements of a narrow type, and a scale each, in tiles for cuBLAS.
 
 The rules, for a block of 16 or 32 elements along K with the largest size amax; what a row lacks counts as 0:
 

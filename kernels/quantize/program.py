@@ -10,7 +10,6 @@ along padded rows, so that padding is written too, and all loads of a thread are
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from typing import Any
 
 from layoutalg.arch import BLOCK_FORMATS, DEFAULT_ARCH, Arch
 from layoutalg.codegen.expr import Expr, simplify
-from layoutalg.codegen.instr import CLEAR, LDG, STG, STG_WHOLE
+from layoutalg.codegen.instr import CLEAR, LDG, ONE, STG, STG_WHOLE
 from layoutalg.codegen.language import Fragment, KernelBuilder, converted
 from layoutalg.codegen.program import Kernel, LaunchSequence, MemRef, launch_sequence
 from layoutalg.codegen.terms import maximum, reciprocal, where
@@ -37,7 +36,12 @@ INVERSE_OF_LARGEST = 0x00400000
 
 @dataclass(frozen=True, slots=True)
 class QuantizeConfig:
-    """Elements of a thread's vector, and its vectors in flight."""
+    """Elements of a thread's vector, and its vectors in flight.
+
+    >>> p = quantize_problem("nvfp4", (128, 64))
+    >>> build(p, QuantizeConfig(vec=16, depth=2)).threads
+    256
+    """
 
     vec: int
     depth: int
@@ -153,13 +157,8 @@ def launches(p: QuantizeProblem, c: QuantizeConfig, arch: str | Arch = DEFAULT_A
     return launch_sequence([build(p, c)])
 
 
-def float_bits(x: float) -> int:
-    """The bits of a float, as a launch takes it."""
-    return int.from_bytes(struct.pack("<f", x), "little")
-
-
 def _scalars(p: QuantizeProblem) -> dict[str, int]:
-    return {"tensor_scale": float_bits(1.0)} if p.format.scale == "ue4m3" else {}
+    return {"tensor_scale": ONE["f32"][0]} if p.format.scale == "ue4m3" else {}
 
 
 QUANTIZE_FAMILIES = tuple(
