@@ -18,7 +18,7 @@ _ROOMS = {
         ("sum mean max min prod argmax argmin var logsumexp", *NORMS, "cross_entropy")
     ),
     "elementwise.ELEMENTWISE_FAMILIES": " ".join((*FUNCTIONS, "add")),
-    "quantize.QUANTIZE_FAMILIES": "quantize-nvfp4 quantize-mxfp8 quantize-mxfp4",
+    "quantize.QUANTIZE_FAMILIES": "quantize_nvfp4 quantize_mxfp8 quantize_mxfp4",
     "gemm.GEMM_FAMILIES": "gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv",
 }
 """The names of the families by the room, and the name in it, that has their records."""

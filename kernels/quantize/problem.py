@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from layoutalg.arch import BlockFormat, find_block_format, scale_layout
+from layoutalg.arch import SCALE_TILE, BlockFormat, find_block_format, scale_layout
 from layoutalg.codegen.instr import converted
 from layoutalg.dtype import DTYPES, DType
 from layoutalg.dtype import dtype as find_dtype
@@ -58,20 +58,21 @@ class QuantizeProblem:
     @property
     def padded(self) -> tuple[int, int]:
         """Rows and scales of a row, padded to whole tiles."""
-        rows, elements = (
-            prod(mode) for mode in ((128, -(-self.shape[0] // 128)), (4, -(-self._blocks // 4)))
-        )
-        return rows, elements
+        whole = zip((self.shape[0], -(-self.shape[1] // self.format.block)), SCALE_TILE, strict=True)
+        rows, blocks = (-(-n // tile) * tile for n, tile in whole)
+        return rows, blocks
 
     @property
-    def _blocks(self) -> int:
-        return -(-self.shape[1] // self.format.block)
+    def arrays(self) -> dict[str, tuple[DType, tuple[int, ...]]]:
+        """The elements and the shape of each array: the matrix, its elements in bytes, its scales."""
+        (m, k), byte = self.shape, DTYPES["u8"]
+        elements = m, k * self.result.bits // 8
+        return {"x": (self.dtype, (m, k)), "q": (byte, elements), "scales": (byte, (prod(self.padded),))}
 
     @property
-    def bytes(self) -> tuple[int, int, int]:
-        """Bytes of the matrix, of its elements and of its scales, padding included."""
-        count = prod(self.shape)
-        return count * self.dtype.nbytes, count * self.result.bits // 8, prod(self.padded)
+    def bytes(self) -> tuple[int, ...]:
+        """Bytes of each array, padding included."""
+        return tuple(prod(shape) * element.nbytes for element, shape in self.arrays.values())
 
     @property
     def moved_bytes(self) -> int:

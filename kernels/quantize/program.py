@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial, reduce
-from math import frexp, gcd, prod
+from math import frexp, gcd
 from operator import and_
 from typing import Any
 
@@ -26,6 +26,7 @@ from layoutalg.codegen.program import Kernel, LaunchSequence, MemRef, launch_seq
 from layoutalg.codegen.terms import maximum, reciprocal, where
 from layoutalg.errors import AlignmentError
 from layoutalg.kernels.family import NEEDED, Candidate, Family
+from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.quantize.problem import LARGEST, TARGETS, QuantizeProblem, quantize_problem
 
 THREADS, MOST_ELEMENTS, UNIT_BYTES, WORD_BYTES = 256, 16, 16, 4
@@ -74,10 +75,10 @@ def build(p: QuantizeProblem, c: QuantizeConfig) -> Kernel:
     (m, columns), (rows, blocks), block = p.shape, p.padded, p.format.block
     k = KernelBuilder(f"quantize_{p.format.name}_{p.result}_{p.dtype}", THREADS, notes=["", f"{p}."])
     parts, per_byte = block // c.vec, 8 // p.result.bits
-    x = k.tensor("x", p.dtype, (m, columns), (columns, 1))
-    pitch = columns // per_byte
-    q = k.tensor("q", "u8", (m, pitch), (pitch, 1), writable=True)
-    scales = k.tensor("scales", "u8", (prod(p.padded),), (1,), writable=True)
+    x, q, scales = (
+        k.tensor(name, element, shape, compact_strides(shape), writable=name != "x")
+        for name, (element, shape) in p.arrays.items()
+    )
     tensor_scale = k.scalar("tensor_scale", "f32") if p.format.scale == "ue4m3" else None
     unit = gcd(columns, c.vec)
     at_once = gcd(unit, UNIT_BYTES // p.dtype.nbytes)
@@ -163,7 +164,7 @@ def _scalars(p: QuantizeProblem) -> dict[str, int]:
 
 QUANTIZE_FAMILIES = tuple(
     Family(
-        f"quantize-{name}",
+        f"quantize_{name}",
         f"elements and scales of {name}, the scales in tiles of 128 by 4 as cuBLAS takes them",
         partial(quantize_problem, name),
         candidates,

@@ -20,7 +20,7 @@ from layoutalg.kernels.checks.record import compare, copied
 from layoutalg.kernels.quantize import QuantizeProblem, quantize_problem, quantized
 from tests.sweeps import each
 
-NAMES = ("quantize-nvfp4", "quantize-mxfp8", "quantize-mxfp4")
+NAMES = ("quantize_nvfp4", "quantize_mxfp8", "quantize_mxfp4")
 E2M1 = [Fraction(x) for x in (0, 0.5, 1, 1.5, 2, 3, 4, 6)]
 
 
@@ -131,7 +131,7 @@ def test_the_first_rows_of_a_result_are_compared_before_it_is_timed(monkeypatch:
 
     monkeypatch.setattr(quantize, "to_host", lambda array: array)
     p = quantize_problem("mxfp8", (200, 64))
-    x = checks_of(FAMILIES["quantize-mxfp8"]).buffers(p, "wide", 0)["x"]
+    x = checks_of(FAMILIES["quantize_mxfp8"]).buffers(p, "wide", 0)["x"]
     codes, scales = quantized(p, converted(x, "bf16", "f64").view("f8").reshape(p.shape))
     arrays = {"x": x, "q": codes.ravel(), "scales": scales}
     assert quantize._check(p, arrays, lambda: None) == ""

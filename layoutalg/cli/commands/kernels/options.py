@@ -21,14 +21,14 @@ FamilyArgument: TypeAlias = Annotated[
     argument(
         "tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; permute, sum, "
         f"max, mean, min, prod, argmax, argmin, var, logsumexp, {', '.join(NORMS)}, "
-        f"cross_entropy, {FUNCTION_NAMES}, add, quantize-nvfp4, quantize-mxfp8, quantize-mxfp4.",
+        f"cross_entropy, {FUNCTION_NAMES}, add, quantize_nvfp4, quantize_mxfp8, quantize_mxfp4.",
         complete=families,
     ),
 ]
 KernelDtypeOption: TypeAlias = Annotated[
     str | None,
     option(
-        "Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90, gemv and quantize-*, "
+        "Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90, gemv and quantize_*, "
         "else f32.",
         complete=dtypes,
     ),
@@ -84,7 +84,7 @@ class ProblemOptions:
         str | None,
         option(
             "Result type of a GEMM or a permute. Default: that of the operands; of a GEMM s32 for integers. "
-            "Elements of quantize-mxfp8: e4m3, the default, or e5m2.",
+            "Elements of quantize_mxfp8: e4m3, the default, or e5m2.",
             complete=dtypes,
         ),
     ] = None
