@@ -132,8 +132,10 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
             source = _strided(p.dtype, shape, strides, p.src_offset, p.source_elems, p.src_swizzle)
             return {"src": source, "dst": target}
         case "QuantizeProblem":
-            sides = ((name, *side) for name, side in p.arrays.items())
-            return {x: _strided(t, shape, compact_strides(shape), 0, prod(shape)) for x, t, shape in sides}
+            return {
+                x: _strided(element, shape, compact_strides(shape), 0, prod(shape))
+                for x, (element, shape) in p.arrays.items()
+            }
         case "MapProblem":
             sides = zip(p.sides, p.strides, p.elems, strict=True)
             wide = _Rows(p.outermost, extent("rows", p.rows))

@@ -225,32 +225,34 @@ _FROM = MappingProxyType(
 
 
 def _to(element: str) -> tuple[str, ...]:
-    """The texts of functions, of which the last makes two floats two codes."""
+    """The texts of functions, of which the last makes two floats two codes, of e2m1 four."""
     if element == POWERS:
         return _TO_UE8M0
-    head = f"u32 to_{element}x2(float low, float high) {{\n    u16 codes;\n"
+    if element == "e2m1":
+        return *_TO_E2M1, _QUAD
     cvt, registers = f"cvt.rn.satfinite.{element}x2.f32", ': "=h"(codes) : "f"(high), "f"(low));'
-    if element != "e2m1":
-        return (f'{head}    asm("{cvt} %0, %1, %2;" {registers}\n    return codes;\n}}',)
-    by_cvt = f'    asm("{{.reg .b8 x; {cvt} x, %1, %2; mov.b16 %0, {{x, 0}};}}" {registers}\n'
-    by_sums = "    codes = e2m1_codes(low, high);\n"
-    return *_TO_E2M1, f"{head}{_HAS_E2M1}\n{by_cvt}#else\n{by_sums}#endif\n    return codes;\n}}"
+    head = f"u32 to_{element}x2(float low, float high) {{\n    u16 codes;\n"
+    return (f'{head}    asm("{cvt} %0, %1, %2;" {registers}\n    return codes;\n}}',)
 
 
-# A code is a concave function of its number: it steps by halves up to 2, by ones up to 4, then by twos.
-# Above 2^23 the last bit of a float is 1: each sum rounds once, and the least one ends with the code.
 _TO_E2M1 = (
-    """float e2m1_code(float half) {
+    # Next to 2^22 powers the last bit of a float is half a power, as that of a code is: the sum rounds once.
+    # Its last bits, and twice its exponent behind bit 22, are the code, since 65240 halves are added too.
+    """u32 e2m1_code(float half) {
     const float size = fminf(fabsf(half), 3.0f);
-    const float fine = __fmaf_rn(size, 4.0f, 12582912.0f), coarse = __fmaf_rn(size, 2.0f, 12582914.0f);
-    return fminf(fminf(fine, coarse), size + 12582916.0f);
+    const float power = fmaxf(__uint_as_float(__float_as_uint(size) & 0x7F800000u), 0.5f);
+    const u32 sum = __float_as_uint(__fmaf_rn(power, 4226924.0f, size));
+    return sum + (sum >> 22);
 }""",
     # a NaN that is computed is 0x7FFFFFFF, without a sign (PTX ISA 9.0, 9.7.3)
-    """u32 e2m1_codes(float low, float high) {
-    const float l = __fmul_rn(0.5f, low), h = __fmul_rn(0.5f, high);
-    const u32 codes = __float_as_uint(e2m1_code(h)) * 16u + __float_as_uint(e2m1_code(l));
-    const u32 signs = __funnelshift_l(__float_as_uint(l), __float_as_uint(h) >> 28, 4);
-    return codes & 0x77u | signs & 0x88u;
+    """u32 e2m1_codes(float a, float b, float c, float d) {
+    const float x = __fmul_rn(0.5f, a), y = __fmul_rn(0.5f, b);
+    const float z = __fmul_rn(0.5f, c), w = __fmul_rn(0.5f, d);
+    const u32 codes = e2m1_code(w) * 4096u + e2m1_code(z) * 256u + e2m1_code(y) * 16u + e2m1_code(x);
+    u32 signs = __funnelshift_l(__float_as_uint(z), __float_as_uint(w) >> 28, 4);
+    signs = __funnelshift_l(__float_as_uint(y), signs, 4);
+    signs = __funnelshift_l(__float_as_uint(x), signs, 4);
+    return codes & 0x7777u | signs & 0x8888u;
 }""",
 )
 
@@ -266,6 +268,18 @@ _HAS_E2M1 = (
     "#if __CUDA_ARCH__ >= 1000 && (defined(__CUDA_ARCH_SPECIFIC__) || defined(__CUDA_ARCH_FAMILY_SPECIFIC__))"
 )
 """The targets that have its cvt, such as sm_100a and sm_120f."""
+
+_QUAD = f"""u32 to_e2m1x4(float a, float b, float c, float d) {{
+{_HAS_E2M1}
+    u16 codes;
+    asm("{{.reg .b8 x, y; cvt.rn.satfinite.e2m1x2.f32 x, %2, %1; "
+        "cvt.rn.satfinite.e2m1x2.f32 y, %4, %3; mov.b16 %0, {{x, y}};}}"
+        : "=h"(codes) : "f"(a), "f"(b), "f"(c), "f"(d));
+    return codes;
+#else
+    return e2m1_codes(a, b, c, d);
+#endif
+}}"""
 
 
 def _read(element: str, low: str, high: str, part: int) -> str:
@@ -416,7 +430,9 @@ def _written(source: str, target: str, elements: range, low: str, high: str) -> 
     if target in PACKED:
         return [f"{low} = pack_{PACKED[target]}({', '.join(pairs[0])});"]
     if target in ROUNDED:
-        bits, made = 2 * bits, [f"to_{target}x2({x}, {y})" for x, y in pairs]
+        each = 4 if target == "e2m1" else 2
+        groups = [[*xs[i : i + each], *["0.0f"] * each][:each] for i in range(0, len(xs), each)]
+        bits, made = each * bits, [f"to_{target}x{each}({', '.join(group)})" for group in groups]
     else:
         made = [_integer(source, target, x) for x in xs]
     parts = [x + (f" << {bits * k}" if k else "") for k, x in enumerate(made)]

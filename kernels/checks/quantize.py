@@ -24,7 +24,7 @@ from layoutalg.kernels.quantize import QuantizeProblem, quantized
 TRIALS = ("wide", "ties", "special")
 DTYPES, SIDES = ("bf16", "f32"), (4096, 8192)
 VERIFIED = ({"shape": (37, 136)}, {"shape": (130, 64)}, {"shape": (3, 70)})
-TENSOR_SCALE = 0x3EC00000
+GLOBAL_SCALE = 0x3EC00000
 """0.375 as a float."""
 
 
@@ -32,18 +32,18 @@ def _buffers(p: QuantizeProblem, trial: str, seed: int) -> dict[str, Any]:
     rng = numpy.random.default_rng([seed, TRIALS.index(trial)])
     values = rng.standard_normal(p.shape) * numpy.exp2(rng.integers(-30, 12, (p.shape[0], 1)))
     if trial == "ties":
-        values = rng.integers(-255, 256, p.shape) * numpy.exp2(rng.integers(-9, 1, p.shape))
+        values = 1.0 * rng.integers(-255, 256, p.shape) * numpy.exp2(rng.integers(-9, 1, p.shape))
     elif trial == "special":
         ends = [numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0, 1e-40, 3e38, 2.0**-126]
         values = numpy.where(rng.random(p.shape) < 0.03, rng.choice(ends, p.shape), values)
         values[:, :32] = rng.choice([0.0, -0.0], (p.shape[0], min(32, p.shape[1])))
     given = {"x": bits_of(values, p.dtype.name).ravel()}
     given |= {name: numpy.full(n, 0xA5, "u1") for name, n in zip(("q", "scales"), p.bytes[1:], strict=True)}
-    return given | ({"tensor_scale": TENSOR_SCALE} if p.format.scale == "ue4m3" else {})
+    return given | ({"global_scale": GLOBAL_SCALE} if p.format.scale == "ue4m3" else {})
 
 
 def _expected(p: QuantizeProblem, c: Any, given: Mapping[str, Any]) -> Expected:
-    scale = numpy.array([given.get("tensor_scale", 0)], "u4").view("f4")[0]
+    scale = numpy.array([given.get("global_scale", 0)], "u4").view("f4")[0]
     elements, scales = quantized(p, numbers_of(given["x"], p.dtype.name).reshape(p.shape), scale)
     return Expected("q", elements.ravel(), beside=Expected("scales", scales))
 
@@ -62,7 +62,7 @@ def _check(p: QuantizeProblem, arrays: Mapping[str, Any], ours: Launch) -> str:
     parts = zip(("x", "q", "scales"), some.bytes, strict=True)
     given = {name: to_host(arrays[name].view("u1")[:n]) for name, n in parts}
     words = given["x"].view(f"u{p.dtype.nbytes}")
-    wanted = _expected(some, None, {"x": words, "tensor_scale": ONE["f32"][0]})
+    wanted = _expected(some, None, {"x": words, "global_scale": ONE["f32"][0]})
     off = [wanted.values != given["q"], wanted.beside and wanted.beside.values != given["scales"]]
     return not_defined(numpy.concatenate(off))
 

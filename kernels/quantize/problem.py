@@ -3,7 +3,7 @@
 The rules, for a block of 16 or 32 elements along K with the largest size amax; what a row lacks counts as 0:
 
     mxfp8, mxfp4    the scale is the least power of two s with amax / s at most the largest element
-    nvfp4           the scale is amax / 6 / tensor_scale as an e4m3, whose number v gives s = v tensor_scale
+    nvfp4           the scale is global_scale amax / 6 as an e4m3, whose number v gives s = v / global_scale
     elements        x / s, rounded to the nearest, ties to even; past the largest number that number
 
     amax            ue8m0               elements              ue4m3       elements
@@ -12,7 +12,8 @@ The rules, for a block of 16 or 32 elements along K with the largest size amax; 
     NaN             NaN                 by 2^127, NaN is NaN  NaN         NaN
 
 A NaN of e2m1, which has none, is its largest number.  Of nvfp4, products and quotients are floats, each
-rounded once: amax (1 / tensor_scale) (1 / 6), and x times 1 / s.  A number whose scale became 0 is 0.
+rounded once: amax (global_scale (1 / 6)), and x (global_scale (1 / v)).  A number whose scale became 0 is 0.
+The global scale is 6 * 448 over the largest size of the matrix; 1 over it multiplies results.
 
 Source: OCP Microscaling Formats (MX) Specification 1.0, 6.3, whose scale is rounded down, so that elements
 saturate; rounding up is what NVIDIA's cvt.rp.satfinite.ue8m0x2 and Transformer Engine do.
@@ -113,7 +114,7 @@ def quantize_problem(
     return QuantizeProblem(kind, (shape[0], shape[1]), source, DTYPES[target])
 
 
-def quantized(p: QuantizeProblem, values: Any, tensor_scale: float = 1.0) -> tuple[Any, Any]:
+def quantized(p: QuantizeProblem, values: Any, global_scale: float = 1.0) -> tuple[Any, Any]:
     """The definition: bytes of the elements, row by row, and of the scales, from float64 values.
 
     >>> import numpy
@@ -134,11 +135,11 @@ def quantized(p: QuantizeProblem, values: Any, tensor_scale: float = 1.0) -> tup
             codes, exponent = _powers(amax, LARGEST[element])
             scaled = numpy.ldexp(groups, -exponent[..., None])
         else:
-            each, one = numpy.float32(tensor_scale), numpy.float32(1)
-            sizes = amax.astype("f4") * (one / each * (one / numpy.float32(6)))
+            whole, one = numpy.float32(global_scale), numpy.float32(1)
+            sizes = amax.astype("f4") * (whole * (one / numpy.float32(6)))
             codes = converted(sizes.view("u4"), "f32", "e4m3")
             numbers = converted(codes, "e4m3", "f32").view("f4")
-            inverse = numpy.where(numbers == 0, 0, one / (each * numbers)).astype("f4")
+            inverse = numpy.where(numbers == 0, 0, whole * (one / numbers)).astype("f4")
             scaled = (groups.astype("f4") * inverse[..., None]).astype("f8")
     elements = converted(scaled.view("u8"), "f64", element).reshape(rows, -1)[:m, :k]
     if p.result.bits < 8:

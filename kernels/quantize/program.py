@@ -79,16 +79,14 @@ def build(p: QuantizeProblem, c: QuantizeConfig) -> Kernel:
         k.tensor(name, element, shape, compact_strides(shape), writable=name != "x")
         for name, (element, shape) in p.arrays.items()
     )
-    tensor_scale = k.scalar("tensor_scale", "f32") if p.format.scale == "ue4m3" else None
+    global_scale = k.scalar("global_scale", "f32") if p.format.scale == "ue4m3" else None
     unit = gcd(columns, c.vec)
     at_once = gcd(unit, UNIT_BYTES // p.dtype.nbytes)
     held = k.fragment("x", p.dtype, (c.vec, c.depth), values=c.vec)
     first = k.block(0, rows * blocks * parts // (THREADS * c.depth))
     by_size = None
-    if tensor_scale is not None:
-        by_size = k.map(
-            reciprocal(tensor_scale) * (1 / LARGEST["e2m1"]), into=k.fragment("by_size", "f32", (1,))
-        )
+    if global_scale is not None:
+        by_size = k.map(global_scale * (1 / LARGEST["e2m1"]), into=k.fragment("by_size", "f32", (1,)))
 
     def place(i: Expr) -> tuple[Expr, Expr, Expr]:
         """The part of its block, the column and the row of a vector."""
@@ -118,7 +116,7 @@ def build(p: QuantizeProblem, c: QuantizeConfig) -> Kernel:
         if by_size is None:
             code, inverse = _power(k, amax, LARGEST[p.result.name])
         else:
-            code, inverse = _number(k, amax, by_size, tensor_scale)
+            code, inverse = _number(k, amax, by_size, global_scale)
         made = converted(k, k.map(values * inverse), p.result.name, values=c.vec).recast("u8")
         for n in range(0, c.vec, unit):
             with inside(row, simplify(column + n)):
@@ -145,12 +143,12 @@ def _power(k: KernelBuilder, amax: Fragment, largest: float) -> tuple[Fragment, 
 
 
 def _number(
-    k: KernelBuilder, amax: Fragment, by_size: Fragment, tensor_scale: Any
+    k: KernelBuilder, amax: Fragment, by_size: Fragment, global_scale: Any
 ) -> tuple[Fragment, Fragment]:
     """The scale as an e4m3, and the inverse of what it stands for."""
     code = converted(k, k.map(amax * by_size, name="size"), "e4m3")
     number = converted(k, code, "f32")
-    return code, k.map(where(number.eq(0.0), 0.0, reciprocal(tensor_scale * number)), name="inverse")
+    return code, k.map(where(number.eq(0.0), 0.0, global_scale * reciprocal(number)), name="inverse")
 
 
 def launches(p: QuantizeProblem, c: QuantizeConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
@@ -159,7 +157,7 @@ def launches(p: QuantizeProblem, c: QuantizeConfig, arch: str | Arch = DEFAULT_A
 
 
 def _scalars(p: QuantizeProblem) -> dict[str, int]:
-    return {"tensor_scale": ONE["f32"][0]} if p.format.scale == "ue4m3" else {}
+    return {"global_scale": ONE["f32"][0]} if p.format.scale == "ue4m3" else {}
 
 
 QUANTIZE_FAMILIES = tuple(

@@ -50,17 +50,17 @@ def test_a_scale_is_the_least_power_of_two_and_elements_are_nearest(format: str)
 
 
 def test_two_levels_of_scales_cancel() -> None:
-    """With the largest number of a tensor as 6 * 448 tensor scales, every block decodes to within a step."""
+    """With the global scale of its largest number every block of a matrix decodes to within a step."""
     p = quantize_problem("nvfp4", (128, 64), "f32")
     values = np.random.default_rng(1).standard_normal((128, 64)).astype("f4").astype("f8")
-    tensor = float(np.float32(np.abs(values).max() / (6 * 448)))
-    codes, scales = quantized(p, values, tensor)
+    whole = float(np.float32(6 * 448 / np.abs(values).max()))
+    codes, scales = quantized(p, values, whole)
     row, column = np.indices((128, 64))
-    size = converted(scales[p.scales(row, column)], "e4m3", "f64").view("f8") * tensor
+    size = converted(scales[p.scales(row, column)], "e4m3", "f64").view("f8") / whole
     nibbles = np.stack([codes & 15, codes >> 4], -1).reshape(128, 64)
     back = converted(nibbles, "e2m1", "f64").view("f8") * size
     assert np.all(np.abs(back - values) <= size * 1.01)
-    assert np.abs(size).max() <= 448 * tensor
+    assert np.abs(size).max() <= 448 / whole
 
 
 @each("name", NAMES)
