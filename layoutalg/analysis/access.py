@@ -164,7 +164,8 @@ def _tile_modes(op: str, layout: AnyLayout) -> list[TileMode]:
         return [[(rows, columns, 1)], [(columns, 1, rows)]]
     form = find_normal_form(layout)
     if form is None and isinstance(layout, ComposedLayout) and isinstance(layout.outer, Layout):
-        form = find_normal_form(layout.inner)  # under pads: vectors that they part are refused as misaligned
+        if leaves(layout.outer)[0][1] == 1:  # pads: a vector that they part is refused as misaligned
+            form = find_normal_form(layout.inner)
     if form is None:
         raise UnsupportedError(
             f"no default {op} access for {layout}: its strides are hidden behind an outer layout; "

@@ -33,6 +33,7 @@ inline float expf(float x) { return __builtin_expf(x); }
 SHIM_FUNCTION(exp2) SHIM_FUNCTION(log) SHIM_FUNCTION(log1p) SHIM_FUNCTION(sqrt) SHIM_FUNCTION(tanh)
 SHIM_FUNCTION(log2) SHIM_FUNCTION(sin) SHIM_FUNCTION(cos) SHIM_FUNCTION(erf)
 inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+inline float fmaxf(float x, float y) { return __builtin_fmaxf(x, y); }
 inline float fminf(float x, float y) { return __builtin_fminf(x, y); }
 inline float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 inline float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
@@ -173,6 +174,13 @@ unsigned code_of(float low) {
 template <int mantissa>
 void ptx_code(unsigned short& d, float high, float low) {
     d = static_cast<unsigned short>(code_of<mantissa>(high) << (mantissa == 1 ? 4 : 8) | code_of<mantissa>(low));
+}
+
+inline void ptx_e2m1x4(unsigned short& d, float a, float b, float c, float e) {
+    unsigned short low, high;
+    ptx_code<1>(low, b, a);
+    ptx_code<1>(high, e, c);
+    d = static_cast<unsigned short>(low | high << 8);
 }
 
 using f16 = Float16<10>;
