@@ -248,6 +248,7 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
             "torch_map": torch, "torch_cross_entropy": torch, "torch_loss_difference": loss_difference,
         },
         "checks.elementwise": usual | {"torch_map": torch, "to_host": np.asarray},
+        "checks.quantize": usual | {"to_host": np.asarray},
         "checks.gemm": {
             "random_normal": normal, "device_array": np.zeros, "torch_matmul": gpu.noted("torch", multiply),
             "torch_group_matmuls": gpu.noted("loop", multiply_groups),

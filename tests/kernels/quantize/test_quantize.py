@@ -124,16 +124,3 @@ def test_other_problems_are_refused(error: type[Exception], part: str, arguments
     with pytest.raises(error) as caught:
         quantize_problem(*arguments)
     assert part in str(caught.value)
-
-
-def test_the_first_rows_of_a_result_are_compared_before_it_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    from layoutalg.kernels.checks import quantize
-
-    monkeypatch.setattr(quantize, "to_host", lambda array: array)
-    p = quantize_problem("mxfp8", (200, 64))
-    x = checks_of(FAMILIES["quantize_mxfp8"]).buffers(p, "wide", 0)["x"]
-    codes, scales = quantized(p, converted(x, "bf16", "f64").view("f8").reshape(p.shape))
-    arrays = {"x": x, "q": codes.ravel(), "scales": scales}
-    assert quantize._check(p, arrays, lambda: None) == ""
-    scales[5] ^= 1
-    assert quantize._check(p, arrays, lambda: None).startswith("1 of")
