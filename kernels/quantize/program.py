@@ -29,7 +29,7 @@ from layoutalg.kernels.family import NEEDED, Candidate, Family
 from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.quantize.problem import LARGEST, TARGETS, QuantizeProblem, quantize_problem
 
-THREADS, MOST_ELEMENTS, UNIT_BYTES, WORD_BYTES = 256, 16, 16, 4
+THREADS, UNIT_BYTES, WORD_BYTES = 256, 16, 4
 INFINITY, MANTISSA_BITS = 0x7F800000, 23
 INVERSE_OF_LARGEST = 0x00400000
 """2^-127 as a float."""
@@ -54,7 +54,7 @@ def candidates(p: QuantizeProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[
     >>> [(c.config.vec, c.why) for c in candidates(quantize_problem("nvfp4", (5, 36)))][3:5]
     [(8, 'vectors of 8 elements: rows of 36 start inside of words of 4 bytes'), (4, '')]
     """
-    vec = MOST_ELEMENTS
+    vec = p.format.block
     while vec * p.result.bits >= 8:
         unit = gcd(p.shape[1], vec)
         for depth in (1, 2):
@@ -80,7 +80,7 @@ def build(p: QuantizeProblem, c: QuantizeConfig) -> Kernel:
         for name, (element, shape) in p.arrays.items()
     )
     global_scale = k.scalar("global_scale", "f32") if p.format.scale == "ue4m3" else None
-    unit = gcd(columns, c.vec)
+    unit = gcd(columns, c.vec, UNIT_BYTES * per_byte)
     at_once = gcd(unit, UNIT_BYTES // p.dtype.nbytes)
     held = k.fragment("x", p.dtype, (c.vec, c.depth), values=c.vec)
     first = k.block(0, rows * blocks * parts // (THREADS * c.depth))
