@@ -29,7 +29,7 @@ from layoutalg.kernels.family import NEEDED, Candidate, Family
 from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.quantize.problem import LARGEST, TARGETS, QuantizeProblem, quantize_problem
 
-THREADS, UNIT_BYTES, WORD_BYTES = 256, 16, 4
+THREADS, MOST_ELEMENTS, UNIT_BYTES, WORD_BYTES = 256, 16, 16, 4
 INFINITY, MANTISSA_BITS = 0x7F800000, 23
 INVERSE_OF_LARGEST = 0x00400000
 """2^-127 as a float."""
@@ -54,7 +54,7 @@ def candidates(p: QuantizeProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[
     >>> [(c.config.vec, c.why) for c in candidates(quantize_problem("nvfp4", (5, 36)))][3:5]
     [(8, 'vectors of 8 elements: rows of 36 start inside of words of 4 bytes'), (4, '')]
     """
-    vec = p.format.block
+    vec = MOST_ELEMENTS
     while vec * p.result.bits >= 8:
         unit = gcd(p.shape[1], vec)
         for depth in (1, 2):
