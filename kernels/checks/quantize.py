@@ -30,7 +30,7 @@ GLOBAL_SCALE = 0x3EC00000
 
 def _buffers(p: QuantizeProblem, trial: str, seed: int) -> dict[str, Any]:
     rng = numpy.random.default_rng([seed, TRIALS.index(trial)])
-    values = rng.standard_normal(p.shape) * numpy.exp2(rng.integers(-30, 12, (p.shape[0], 1)))
+    values: Any = rng.standard_normal(p.shape) * numpy.exp2(rng.integers(-30, 12, (p.shape[0], 1)))
     if trial == "ties":
         values = 1.0 * rng.integers(-255, 256, p.shape) * numpy.exp2(rng.integers(-9, 1, p.shape))
     elif trial == "special":
