@@ -1,7 +1,7 @@
 """Kernel families, written as tile programs, and the functions on arrays that run them.
 
     family, registry       Family: the interface that a kernel family implements; all families by name
-    move, rowwise, elementwise, gemm, attention    the families; ladder: published steps of matrix products
+    move, rowwise, elementwise, quantize, gemm, attention    the families; ladder: published steps of products
     checks                 what families are verified on, and timed beside; `verify`
     bench                  families, timed
     calls                  the functions on arrays (layoutalg.ops): moves, reductions, norms, matrix products

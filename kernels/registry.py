@@ -19,6 +19,7 @@ _ROOMS = {
     ),
     "elementwise.ELEMENTWISE_FAMILIES": " ".join((*FUNCTIONS, "add")),
     "attention.ATTENTION_FAMILIES": "attention",
+    "quantize.QUANTIZE_FAMILIES": "quantize_nvfp4 quantize_mxfp8 quantize_mxfp4",
     "gemm.GEMM_FAMILIES": "gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv",
 }
 """The names of the families by the room, and the name in it, that has their records."""

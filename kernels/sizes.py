@@ -14,6 +14,7 @@ element; a load of a norm may take the rest of the aligned 16 bytes around that 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Operand, Var, simplify
@@ -133,6 +134,11 @@ def _buffers(p: Any, extent: Extent) -> dict[str, tuple[Expr, BufferView]]:
             shape, strides = ([side[k] for k in order] for side in (p.shape, p.src))
             source = _strided(p.dtype, shape, strides, p.src_offset, p.source_elems, p.src_swizzle)
             return {"src": source, "dst": target}
+        case "QuantizeProblem":
+            return {
+                x: _strided(element, shape, compact_strides(shape), 0, prod(shape))
+                for x, (element, shape) in p.arrays.items()
+            }
         case "MapProblem":
             sides = zip(p.sides, p.strides, p.elems, strict=True)
             wide = _Rows(p.outermost, extent("rows", p.rows))

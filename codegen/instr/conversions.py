@@ -9,6 +9,7 @@ The rules, the same for the instruction and for the definition:
                       NaN, of what payload is left open
     float to integer  towards zero, as C; past the ends of the type the nearest end, NaN becomes 0
     integer to integer    modulo 2^n of the narrower type, as C, NumPy and PyTorch
+    to ue8m0          the size rounded up to a power of two from 2^-127 to 2^127; 0 becomes the least one
     to e4m3, e5m2, e2m1   rounded once; past the largest number that number, as cvt's only way; NaN stays
                       NaN, and becomes the largest number of e2m1, which has none
 
@@ -60,7 +61,11 @@ _FLOATS = {"f64": numpy.float64, "f32": numpy.float32, "f16": numpy.float16}
 CONVERTED = (*_FLOATS, "bf16", "u8", "s8", "s16", "s32", "s64")
 """The types that whole tensors are converted between."""
 
-TYPES = (*CONVERTED, "u16", "u32", "s4", "u4", *CODES)
+POWERS = "ue8m0"
+"""Powers of two without a sign: 2^(code - 127), the last code is NaN."""
+
+ROUNDED = (*CODES, POWERS)
+TYPES = (*CONVERTED, "u16", "u32", "s4", "u4", *ROUNDED)
 """All types that are converted."""
 
 WORD_BITS = 32
@@ -105,6 +110,8 @@ def converted(bits: Array, source: str, target: str) -> Array:
         values = _numbers(bits, source)
         if target == "bf16":
             return _to_bf16(values)
+        if target == POWERS:
+            return _to_powers(_with_odd_ends(values).astype(numpy.float64))
         if target in CODES:
             most = numbers_of(target)[CODES[target][2] - 1]
             return nearest_codes(numpy.clip(values.astype(numpy.float64), -most, most), target)
@@ -124,15 +131,29 @@ def _numbers(bits: Array, source: str) -> Array:
         return (bits.astype(numpy.uint32) << 16).view(numpy.float32)
     if source in CODES:
         return numbers_of(source)[bits]
+    if source == POWERS:
+        return numpy.where(bits == 255, numpy.nan, numpy.ldexp(1.0, bits.astype(int) - 127))
     numbers: Array = bits.view(INTEGERS.get(source) or _FLOATS[source])
     return numbers
 
 
+def _with_odd_ends(values: Array) -> Array:
+    """Integers that a double holds, in place of those that it cannot: only whether bits are lost counts."""
+    if values.dtype != numpy.int64:
+        return values
+    high, wide = values & ~0x7FF, numpy.abs(values.astype(numpy.float64)) >= 2.0**53
+    return numpy.where(wide & (high != values), high | 0x400, values)
+
+
+def _to_powers(values: Array) -> Array:
+    part, exponent = numpy.frexp(numpy.abs(values))
+    codes = numpy.clip(exponent - (part == 0.5) + 127, 0, 254) * (values != 0)
+    codes = numpy.where(numpy.isinf(values), 254, numpy.where(numpy.isnan(values), 255, codes))
+    return codes.astype(numpy.uint8)
+
+
 def _to_bf16(values: Array) -> Array:
-    if values.dtype == numpy.int64:  # what a double cannot hold: only whether bits are lost below counts
-        high, wide = values & ~0x7FF, numpy.abs(values.astype(numpy.float64)) >= 2.0**53
-        values = numpy.where(wide & (high != values), high | 0x400, values)
-    flat = values.astype(numpy.float64).ravel()
+    flat = _with_odd_ends(values).astype(numpy.float64).ravel()
     words = encode(numpy.pad(flat, (0, flat.size % 2))[None, :], "bf16")
     result: Array = words[0].view(numpy.uint16)[: flat.size].reshape(values.shape)
     return result
@@ -194,34 +215,71 @@ _FROM = MappingProxyType(
     const float x = __uint_as_float((code & 7u) << 22) * 0x1p126f;
     return code & 8u ? -x : x;
 }""",
+        "ue8m0": """float from_ue8m0(u32 code) {
+    const u32 part = code & 0xFFu;
+    return __uint_as_float(part == 0xFFu ? 0x7FFFFFFFu : part == 0u ? 0x00400000u : part << 23);
+}""",
     }
 )
 """A number of a code, its lowest bits."""
 
 
 def _to(element: str) -> tuple[str, ...]:
-    """The texts of functions, of which the last makes two floats two codes."""
-    head = f"u32 to_{element}x2(float low, float high) {{\n    u16 codes;\n"
+    """The texts of functions, of which the last makes two floats two codes, of e2m1 four."""
+    if element == POWERS:
+        return _TO_UE8M0
+    if element == "e2m1":
+        return *_TO_E2M1, _QUAD
     cvt, registers = f"cvt.rn.satfinite.{element}x2.f32", ': "=h"(codes) : "f"(high), "f"(low));'
-    if element != "e2m1":
-        return (f'{head}    asm("{cvt} %0, %1, %2;" {registers}\n    return codes;\n}}',)
-    by_cvt = f'    asm("{{.reg .b8 x; {cvt} x, %1, %2; mov.b16 %0, {{x, 0}};}}" {registers}\n'
-    by_bits = "    codes = to_e2m1(low) | to_e2m1(high) << 4;\n"
-    return _TO_E2M1, f"{head}{_HAS_E2M1}\n{by_cvt}#else\n{by_bits}#endif\n    return codes;\n}}"
+    head = f"u32 to_{element}x2(float low, float high) {{\n    u16 codes;\n"
+    return (f'{head}    asm("{cvt} %0, %1, %2;" {registers}\n    return codes;\n}}',)
 
 
-# numbers of one exponent are equally far from each other, so that a code is an integer that is rounded
-_TO_E2M1 = """u32 to_e2m1(float x) {
-    const float size = fabsf(x) < 6.0f ? fabsf(x) : 6.0f;
-    const u32 code = size < 2.0f ? __float2uint_rn(2.0f * size)
-                   : size < 4.0f ? __float2uint_rn(size) + 2u : __float2uint_rn(0.5f * size) + 4u;
-    return x == x ? code | __float_as_uint(x) >> 31 << 3 : 7u;
-}"""
+_TO_E2M1 = (
+    # Next to 2^22 powers the last bit of a float is half a power, as that of a code is: the sum rounds once.
+    # Its last bits, and twice its exponent behind bit 22, are the code, since 65240 halves are added too.
+    """u32 e2m1_code(float half) {
+    const float size = fminf(fabsf(half), 3.0f);
+    const float power = fmaxf(__uint_as_float(__float_as_uint(size) & 0x7F800000u), 0.5f);
+    const u32 sum = __float_as_uint(__fmaf_rn(power, 4226924.0f, size));
+    return sum + (sum >> 22);
+}""",
+    # a NaN that is computed is 0x7FFFFFFF, without a sign (PTX ISA 9.0, 9.7.3)
+    """u32 e2m1_codes(float a, float b, float c, float d) {
+    const float x = __fmul_rn(0.5f, a), y = __fmul_rn(0.5f, b);
+    const float z = __fmul_rn(0.5f, c), w = __fmul_rn(0.5f, d);
+    const u32 codes = e2m1_code(w) * 4096u + e2m1_code(z) * 256u + e2m1_code(y) * 16u + e2m1_code(x);
+    u32 signs = __funnelshift_l(__float_as_uint(z), __float_as_uint(w) >> 28, 4);
+    signs = __funnelshift_l(__float_as_uint(y), signs, 4);
+    signs = __funnelshift_l(__float_as_uint(x), signs, 4);
+    return codes & 0x7777u | signs & 0x8888u;
+}""",
+)
+
+_TO_UE8M0 = (
+    """u32 to_ue8m0(float x) {
+    const u32 bits = __float_as_uint(fabsf(x)), up = bits > 0x00400000u ? (bits + 0x7FFFFFu) >> 23 : 0u;
+    return x == x ? min(up, 254u) : 255u;
+}""",
+    "u32 to_ue8m0x2(float low, float high) { return to_ue8m0(low) | to_ue8m0(high) << 8; }",
+)
 
 _HAS_E2M1 = (
     "#if __CUDA_ARCH__ >= 1000 && (defined(__CUDA_ARCH_SPECIFIC__) || defined(__CUDA_ARCH_FAMILY_SPECIFIC__))"
 )
 """The targets that have its cvt, such as sm_100a and sm_120f."""
+
+_QUAD = f"""u32 to_e2m1x4(float a, float b, float c, float d) {{
+{_HAS_E2M1}
+    u16 codes;
+    asm("{{.reg .b8 x, y; cvt.rn.satfinite.e2m1x2.f32 x, %2, %1; "
+        "cvt.rn.satfinite.e2m1x2.f32 y, %4, %3; mov.b16 %0, {{x, y}};}}"
+        : "=h"(codes) : "f"(a), "f"(b), "f"(c), "f"(d));
+    return codes;
+#else
+    return e2m1_codes(a, b, c, d);
+#endif
+}}"""
 
 
 def _read(element: str, low: str, high: str, part: int) -> str:
@@ -238,7 +296,7 @@ def _read(element: str, low: str, high: str, part: int) -> str:
     shift = bits_of(element) * part
     moved = f"{low}{f' >> {shift}' if shift else ''}"
     match element:
-        case "e4m3" | "e5m2" | "e2m1":
+        case "e4m3" | "e5m2" | "e2m1" | "ue8m0":
             return f"from_{element}({moved})"
         case "u4":
             return f"static_cast<int>({moved} & 15u)"
@@ -280,7 +338,7 @@ def _float(source: str, target: str, x: str) -> str:
         return {"long long": f"__ll2double_rn({x})"}.get(kind, f"static_cast<double>({x})")
     if source in _EXACT:
         return f"static_cast<float>({x})"
-    if target in PACKED or target in CODES:
+    if target in PACKED or target in ROUNDED:
         return f"to_odd({x})"
     made = {
         "double": "double2float", "int": "int2float", "long long": "ll2float", "u32": "uint2float"
@@ -299,7 +357,7 @@ def convert(n: int, source: str, target: str) -> Instr:
     (2, 'convert_4_u8_f64')
     """
     have, wide, name = bits_of(source), bits_of(target), f"convert_{n}_{source}_{target}"
-    if source == target and source in CODES:
+    if source == target and source in ROUNDED:
         source = target = "u4" if wide == 4 else "u8"  # the codes as they are, of what is infinite too
     words, read = -(-n * wide // WORD_BITS), -(-n * have // WORD_BITS)
     per = max(1, min(n, WORD_BITS // wide))
@@ -318,12 +376,12 @@ def convert(n: int, source: str, target: str) -> Instr:
         word = e * wide // WORD_BITS
         low, high = (at("d", f"{ahead[1]}{word + n}".removesuffix(" + 0"), words) for n in (0, 1))
         lines += _written(source, target, range(e, min(e + per, group)), low, high)
-    rounded = target in PACKED or target in CODES
+    rounded = target in PACKED or target in ROUNDED
     uses = [LOW[source], HIGH[source]] if source in PACKED else []
     uses += [*([LOW["f16"]] if source == "e5m2" else []), *([_FROM[source]] if source in _FROM else [])]
     uses += [PACK[target]] if target in PACKED else []
     uses += [_odd(kind)] if rounded and kind != "float" and source not in _EXACT else []
-    uses += [*_to(target)] if target in CODES else []
+    uses += [*_to(target)] if target in ROUNDED else []
     uses += [truncation(kind, target)] if target in INTEGERS and source not in INTEGERS else []
     kinds = _OPERAND.get(target, ""), _OPERAND.get(source, "")
     parameters = f"{ref('d', words, kinds[0])}, {ref('s', read, kinds[1], const=True)}"
@@ -357,7 +415,7 @@ def _joined(nibbles: Array) -> Array:
 def _written(source: str, target: str, elements: range, low: str, high: str) -> list[str]:
     """The lines that put elements into a word of the result, or one into two words."""
     xs, y = [f"x{e}" for e in elements], f"y{elements[0]}"
-    to_float = target in _FLOATS or target in PACKED or target in CODES
+    to_float = target in _FLOATS or target in PACKED or target in ROUNDED
     if to_float and (source in _COMPUTED or target == "f64"):
         xs = [_float(source, target, x) for x in xs]
     if target == "f64":
@@ -371,8 +429,10 @@ def _written(source: str, target: str, elements: range, low: str, high: str) -> 
     pairs, bits = list(zip(xs[::2], [*xs[1::2], "0.0f"], strict=False)), bits_of(target)
     if target in PACKED:
         return [f"{low} = pack_{PACKED[target]}({', '.join(pairs[0])});"]
-    if target in CODES:
-        bits, made = 2 * bits, [f"to_{target}x2({x}, {y})" for x, y in pairs]
+    if target in ROUNDED:
+        each = 4 if target == "e2m1" else 2
+        groups = [[*xs[i : i + each], *["0.0f"] * each][:each] for i in range(0, len(xs), each)]
+        bits, made = each * bits, [f"to_{target}x{each}({', '.join(group)})" for group in groups]
     else:
         made = [_integer(source, target, x) for x in xs]
     parts = [x + (f" << {bits * k}" if k else "") for k, x in enumerate(made)]

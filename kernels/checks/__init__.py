@@ -4,7 +4,7 @@
                            verify: a configuration compared with its definition
     move, elementwise      moves and maps
     rows, rowwise          rows: their data, and the bounds of results' errors; reductions, norms and losses
-    gemm                   products
+    gemm, quantize         products; quantisations
     attention              attention
     baselines              the times of other libraries, and lower bounds from the hardware
 

@@ -193,7 +193,7 @@ def _without_program(chip: Arch) -> UnsupportedError:
     """The refusal of a product on an architecture whose tensor cores no program uses, with what there is."""
     return UnsupportedError(
         f"{chip.name} multiplies by tcgen05.mma, which is analysed (layoutalg legal tcgen05, layoutalg draw "
-        f"SM100_MMA_F16BF16_SS<...>) and not generated: gemm-simt is generated for it; mma.sync, at a part of "
+        "SM100_MMA_F16BF16_SS<...>) and not generated: gemm-simt is generated for it; mma.sync, at a part of "
         f"the rate, by gemm-sm80 --arch sm_90 --compile {chip.name}"
     )
 

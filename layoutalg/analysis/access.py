@@ -84,6 +84,7 @@ from layoutalg.errors import (
 )
 from layoutalg.layout import (
     AnyLayout,
+    ComposedLayout,
     IntTuple,
     Layout,
     check_integers,
@@ -162,6 +163,11 @@ def _tile_modes(op: str, layout: AnyLayout) -> list[TileMode]:
         rows, columns = rotation.rows, rotation.columns
         return [[(rows, columns, 1)], [(columns, 1, rows)]]
     form = find_normal_form(layout)
+    match layout:
+        case ComposedLayout(outer=Layout() as outer, inner=inner) if (
+            form is None and leaves(outer)[0][1] == 1
+        ):
+            form = find_normal_form(inner)  # a vector that pads part is refused as misaligned
     if form is None:
         raise UnsupportedError(
             f"no default {op} access for {layout}: its strides are hidden behind an outer layout; "

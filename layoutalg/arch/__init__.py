@@ -14,7 +14,8 @@ find_mma_atom, find_copy_atom), of layoutalg.atoms, can be imported from here to
     tensor_map     TensorMap: the arguments of cuTensorMapEncodeTiled
     descriptor     SmemDescriptor: the fields of a wgmma shared memory descriptor
     mma_kinds      WGMMA_TYPES: the types and extents of wgmma; TCGEN05_KINDS: Blackwell's kinds, shapes,
-                   data paths in tensor memory, scale factors
+                   data paths in tensor memory
+    block_scales   BLOCK_FORMATS: NVFP4, MXFP8, MXFP6, MXFP4; scale_layout: where their scales lie
 
 >>> find_arch("sm_90a").name, ARCHS["sm_80"].instructions["cp.async.16"].width_bytes
 ('sm_90', 16)
@@ -31,6 +32,14 @@ from layoutalg.arch.architectures import (
     find_arch,
     find_board,
     find_target,
+)
+from layoutalg.arch.block_scales import (
+    BLOCK_FORMATS,
+    SCALE_TILE,
+    BlockFormat,
+    find_block_format,
+    scale_factor_layout,
+    scale_layout,
 )
 from layoutalg.arch.boards import (
     BOARDS,
@@ -61,7 +70,6 @@ from layoutalg.arch.mma_kinds import (
     Tcgen05Kind,
     WgmmaType,
     instruction_descriptor,
-    scale_factor_layout,
     sizes_text,
     tmem_accumulator,
     tmem_columns,
@@ -96,17 +104,17 @@ if TYPE_CHECKING:
     from layoutalg.atoms import COPY_ATOMS, MMA_ATOMS, find_copy_atom, find_mma_atom
 
 __all__ = [
-    "ARCHS", "BOARDS", "CHUNK_BYTES", "COPY_ATOMS", "DEFAULT_ARCH", "DRAM_RULES", "FLOAT_TYPES",
-    "HOPPER_MODES", "INSTRUCTIONS", "INSTRUCTION_FIELDS", "MAX_OFFSET_BYTES", "MMA_ATOMS", "MULTICAST_LEAST",
-    "MULTICAST_ZEROS", "SMEM_ATOMS", "SOURCE", "SWIZZLE_MODES", "T4_ACHIEVED", "TCGEN05_ARCH",
-    "TCGEN05_KINDS", "TENSOR_CORES", "TENSOR_MAP_TYPES", "TMEM_COLUMNS", "TMEM_LANES", "WGMMA_M",
-    "WGMMA_TYPES", "Arch", "Board", "DescriptorForm", "Enumerator", "Instruction", "Major", "Provenance",
-    "Rates", "SmemAtom", "SmemDescriptor", "Space", "SwizzleMode", "Tcgen05Kind", "TensorCores", "TensorMap",
-    "WgmmaType", "atom_layout", "board_rates", "decode_descriptor", "descriptor_text", "encode_descriptor",
-    "find_arch", "find_board", "find_copy_atom", "find_instruction", "find_mma_atom", "find_smem_atom",
-    "find_swizzle_mode", "find_target", "instruction_descriptor", "instruction_name", "instruction_table",
-    "scale_factor_layout", "sizes_text", "tensor_map_arguments", "tensor_map_text", "tmem_accumulator",
-    "tmem_columns",
+    "ARCHS", "BLOCK_FORMATS", "BOARDS", "CHUNK_BYTES", "COPY_ATOMS", "DEFAULT_ARCH", "DRAM_RULES",
+    "FLOAT_TYPES", "HOPPER_MODES", "INSTRUCTIONS", "INSTRUCTION_FIELDS", "MAX_OFFSET_BYTES", "MMA_ATOMS",
+    "MULTICAST_LEAST", "MULTICAST_ZEROS", "SCALE_TILE", "SMEM_ATOMS", "SOURCE", "SWIZZLE_MODES",
+    "T4_ACHIEVED", "TCGEN05_ARCH", "TCGEN05_KINDS", "TENSOR_CORES", "TENSOR_MAP_TYPES", "TMEM_COLUMNS",
+    "TMEM_LANES", "WGMMA_M", "WGMMA_TYPES", "Arch", "BlockFormat", "Board", "DescriptorForm", "Enumerator",
+    "Instruction", "Major", "Provenance", "Rates", "SmemAtom", "SmemDescriptor", "Space", "SwizzleMode",
+    "Tcgen05Kind", "TensorCores", "TensorMap", "WgmmaType", "atom_layout", "board_rates", "decode_descriptor",
+    "descriptor_text", "encode_descriptor", "find_arch", "find_block_format", "find_board", "find_copy_atom",
+    "find_instruction", "find_mma_atom", "find_smem_atom", "find_swizzle_mode", "find_target",
+    "instruction_descriptor", "instruction_name", "instruction_table", "scale_factor_layout", "scale_layout",
+    "sizes_text", "tensor_map_arguments", "tensor_map_text", "tmem_accumulator", "tmem_columns",
 ]  # fmt: skip
 
 __getattr__ = later(__name__, {"layoutalg.atoms": "COPY_ATOMS MMA_ATOMS find_copy_atom find_mma_atom"})

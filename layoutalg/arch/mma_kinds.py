@@ -268,18 +268,3 @@ def tmem_columns(layout: Layout) -> int:
     48
     """
     return span(layout)[1] // TMEM_LANES + 1
-
-
-def scale_factor_layout(block: int) -> Layout:
-    """(row, element along K) of 128 rows by 4 blocks -> byte of the 512 that hold their scale factors.
-
-    Every element of a block of 16 or 32 has one factor: stride 0.  The bytes are those of shared memory, and
-    of tensor memory as 16 of each of 32 lanes, which are repeated for the four warps.  Raises
-    UnsupportedError for another block.
-
-    >>> print(scale_factor_layout(32))
-    ((32,4),(32,4)):((16,4),(0,1))
-    """
-    if block not in (16, 32):
-        raise UnsupportedError(f"blocks of {block} elements: 16 or 32 share a scale factor")
-    return Layout(((32, 4), (block, 4)), ((16, 4), (0, 1)))

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from layoutalg.errors import LayoutAlgError, UnknownNameError, UnsupportedError, check_type
+from layoutalg.arch import scale_layout
+from layoutalg.errors import LayoutAlgError, ShapeError, UnknownNameError, UnsupportedError, check_type
 from layoutalg.f2 import LinearLayout
-from layoutalg.layout import Swizzle
+from layoutalg.layout import AnyLayout, Swizzle
 from layoutalg.notation.form import Form, OptionName, Options, Value, first, refuse
 from layoutalg.notation.forms import arrays, constructors, cute_prints, linear, spellings, triton_text
 from layoutalg.notation.forms.linear import as_layout, map_of_threads, offsets_of
@@ -50,13 +51,15 @@ def _encoding(encoding: Encoding, *, gluon: bool) -> Callable[[Value, Options], 
     return write
 
 
-def _map(value: Value, encoding: Encoding, options: Options) -> LinearLayout:
-    """The map of an encoding: from offsets, or from registers, lanes, warps and blocks."""
+def _map(value: Value, encoding: Encoding, options: Options) -> LinearLayout | AnyLayout:
+    """The map of an encoding: from offsets, or from registers, lanes, warps and blocks; a tile with pads."""
     what = encoding.mnemonic
     if isinstance(value, Swizzle):
         raise UnsupportedError(
             f"no {what} for {value} alone: say what it acts on, as in {value} o 0 o (8,64):(64,1)"
         )
+    if encoding.pads and not isinstance(value, LinearLayout):
+        return value
     if encoding.shared:
         return offsets_of(value, what)
     if isinstance(value, LinearLayout):
@@ -84,6 +87,15 @@ def _first(value: Value, options: Options, *, gluon: bool) -> str:
     raise UnsupportedError("; ".join(dict.fromkeys(reasons)))
 
 
+def _read_scales(text: str, options: Options) -> Value:
+    """The layout of a format's scales: nvfp4-scales, mxfp8-scales-shared, mxfp4-scales-tensor."""
+    name, _, space = text.strip().partition("-scales")
+    shape = options.need_shape(text.strip())
+    if len(shape) != 2:
+        raise ShapeError(f"{text.strip()} of shape {shape}: (rows, elements along K) are needed")
+    return scale_layout(name, *shape, space.removeprefix("-") or "global")
+
+
 UNREAD: tuple[tuple[str, str, str], ...] = (
     (r"Tiled(?:MMA|Copy)\b|(?:MMA|Copy)_Atom\b|ThrID:", "a print of CuTe",
      "atoms and their tilings have several layouts; paste one of them"),
@@ -107,6 +119,8 @@ _CALLED = re.compile(r"(?!Sw?<|SW_|smem_ptr|tmem_)((?:::)?[A-Za-z_]\w*(?:(?:::|\
 _CPP, _PYTHON = _source(constructors.CPP_FAMILY), _source(constructors.PYTHON_FAMILY)
 
 _TABLE = (
+    Form("scales", "scales of block-scaled formats, by their names",
+         re.compile(r"\w+-scales"), _read_scales, None, SHAPE),
     Form("cute", "everything", None, cute_prints.read_print, cute_prints.write_cute, UNIT),
     Form("tensor", "one swizzle over strides, in shared memory, or coordinates",
          cute_prints.TENSOR_BEGINS, cute_prints.read_print, cute_prints.write_tensor, UNIT, ELEMENT),

@@ -11,14 +11,13 @@ from layoutalg.arch import (
     TCGEN05_KINDS,
     TENSOR_CORES,
     find_copy_atom,
-    scale_factor_layout,
     tmem_accumulator,
     tmem_columns,
 )
 from layoutalg.atoms import COPY_ATOMS, require_atom, tmem_load_tv
 from layoutalg.decide import image_size, is_bijective, is_injective
 from layoutalg.errors import DivisibilityError, UnsupportedError
-from layoutalg.layout import Layout, size
+from layoutalg.layout import size
 from layoutalg.registers import fragment, reduction_of, reduction_plans
 from tests.draws.fragments import wgmma
 from tests.sweeps import each
@@ -99,15 +98,6 @@ def test_a_row_of_an_accumulator_is_in_one_thread_or_in_four() -> None:
     assert reduction_plans(row, along="n")[0].cycles < reduction_plans(core, along="n")[0].cycles
 
 
-def test_scale_factors_are_four_for_each_of_128_rows() -> None:
-    for block in (16, 32):
-        layout = scale_factor_layout(block)
-        assert (size(layout), image_size(layout)) == (128 * 4 * block, 512)
-        assert [layout(r, 0) for r in (0, 1, 32, 127)] == [0, 16, 4, 31 * 16 + 12]
-        assert [layout(0, block * j) for j in range(4)] == [0, 1, 2, 3]
-    assert tmem_columns(Layout((32, 4), (1, 128))) == 4
-
-
 def test_atoms_of_tensor_memory_are_of_sm_100() -> None:
     names = [name for name in COPY_ATOMS if "TMEM" in name]
     assert len(names) == 2 * (8 + 8 + 7 + 6)
@@ -123,7 +113,6 @@ def test_atoms_of_tensor_memory_are_of_sm_100() -> None:
     [
         (UnsupportedError, "one CTA has 64 or 128", lambda: tmem_accumulator(256, 128)),
         (DivisibilityError, "reads 8 columns", lambda: tmem_load_tv(128, 12, "16x256b")),
-        (UnsupportedError, "16 or 32 share", lambda: scale_factor_layout(64)),
     ],
 )
 def test_what_there_is_not_is_refused(error: type[Exception], part: str, call: Callable[[], object]) -> None:

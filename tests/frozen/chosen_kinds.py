@@ -163,6 +163,12 @@ def _mapped(rng: random.Random) -> Case:
     return Case(rng.choice([*FORMULAS]), rng.choice(ARCHS), asked)
 
 
+def _quantized(rng: random.Random) -> Case:
+    name = rng.choice(("quantize_nvfp4", "quantize_mxfp8", "quantize_mxfp4"))
+    shape = rng.randint(1, 16384), rng.choice((2, 4, 8, 32, 128)) * rng.randint(1, 300)
+    return Case(name, "sm_90", {"shape": shape, "dtype": rng.choice(FLOATS)})
+
+
 def _extent(rng: random.Random) -> int:
     return rng.choice(
         (rng.choice((1024, 2048, 3072, 4096, 8192, 16384)), rng.choice(FEW), rng.randint(1, 8000),
@@ -196,7 +202,7 @@ def _multiplied(rng: random.Random) -> Case:
 ROOMS: Mapping[str, Callable[[random.Random], Case]] = {
     "sums": lambda rng: _rowwise(SUMS, rng), "norms": lambda rng: _rowwise(PLAIN, rng),
     "adding norms": lambda rng: _rowwise(ADDING, rng),
-    "moves": _moved, "maps": _mapped, "products": _multiplied,
+    "moves": _moved, "maps": _mapped, "products": _multiplied, "quantisations": _quantized,
 }  # fmt: skip
 """What draws the problems of a room."""
 

@@ -39,7 +39,8 @@ _FLOAT = {
     "rcp.approx.ftz.f32 %0, %1;": "shim::ptx_rcp",
     "cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;": "shim::ptx_code<3>",
     "cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;": "shim::ptx_code<2>",
-    "{.reg .b8 x; cvt.rn.satfinite.e2m1x2.f32 x, %1, %2; mov.b16 %0, {x, 0};}": "shim::ptx_code<1>",
+    "{.reg .b8 x, y; cvt.rn.satfinite.e2m1x2.f32 x, %2, %1; "
+    "cvt.rn.satfinite.e2m1x2.f32 y, %4, %3; mov.b16 %0, {x, y};}": "shim::ptx_e2m1x4",
     "movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;": "shim::ptx_movmatrix",
 }
 

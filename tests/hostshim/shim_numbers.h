@@ -14,7 +14,10 @@ To shim_bits(From x) {
 
 inline float __uint_as_float(unsigned x) { return shim_bits<float>(x); }
 inline unsigned __float_as_uint(float x) { return shim_bits<unsigned>(x); }
-inline float __fmul_rn(float x, float y) { return x * y; }
+inline float __fmul_rn(float x, float y) {  // whose NaN has no sign
+    const float product = x * y;
+    return product == product ? product : __uint_as_float(0x7FFFFFFFu);
+}
 inline float __fadd_rn(float x, float y) { return x + y; }
 inline float __frcp_rn(float x) { return 1.0f / x; }
 inline float __frsqrt_rn(float x) { return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(x))); }
@@ -30,6 +33,8 @@ inline float expf(float x) { return __builtin_expf(x); }
 SHIM_FUNCTION(exp2) SHIM_FUNCTION(log) SHIM_FUNCTION(log1p) SHIM_FUNCTION(sqrt) SHIM_FUNCTION(tanh)
 SHIM_FUNCTION(log2) SHIM_FUNCTION(sin) SHIM_FUNCTION(cos) SHIM_FUNCTION(erf)
 inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+inline float fmaxf(float x, float y) { return __builtin_fmaxf(x, y); }
+inline float fminf(float x, float y) { return __builtin_fminf(x, y); }
 inline float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 inline float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
 inline double exp(double x) { return __builtin_exp(x); }
@@ -84,7 +89,9 @@ To shim_truncated(From x, To nan) {
     constexpr To least = To(1) << bits;
     return x != x ? nan : x >= end ? ~least : x < -end ? least : static_cast<To>(x);
 }
-inline unsigned __float2uint_rn(float x) { return shim_unsigned(__builtin_rintf(x)); }
+inline unsigned __funnelshift_l(unsigned low, unsigned high, int by) {
+    return static_cast<unsigned>(((static_cast<unsigned long long>(high) << 32 | low) << (by & 31)) >> 32);
+}
 inline int __float2int_rz(float x) { return shim_truncated<int>(x, 0); }
 inline int __double2int_rz(double x) { return shim_truncated<int>(x, -0x7FFFFFFF - 1); }
 inline long long __float2ll_rz(float x) { return shim_truncated<long long>(x, -0x7FFFFFFFFFFFFFFF - 1); }
@@ -167,6 +174,13 @@ unsigned code_of(float low) {
 template <int mantissa>
 void ptx_code(unsigned short& d, float high, float low) {
     d = static_cast<unsigned short>(code_of<mantissa>(high) << (mantissa == 1 ? 4 : 8) | code_of<mantissa>(low));
+}
+
+inline void ptx_e2m1x4(unsigned short& d, float a, float b, float c, float e) {
+    unsigned short low, high;
+    ptx_code<1>(low, b, a);
+    ptx_code<1>(high, e, c);
+    d = static_cast<unsigned short>(low | high << 8);
 }
 
 using f16 = Float16<10>;

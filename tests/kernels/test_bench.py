@@ -252,6 +252,7 @@ def standin(monkeypatch: pytest.MonkeyPatch) -> Standin:
             "random_normal": normal, "device_empty": np.zeros, "to_host": np.asarray,
             "torch_attention": torch,
         },
+        "checks.quantize": usual | {"to_host": np.asarray},
         "checks.gemm": {
             "random_normal": normal, "device_array": np.zeros, "torch_matmul": gpu.noted("torch", multiply),
             "torch_group_matmuls": gpu.noted("loop", multiply_groups),

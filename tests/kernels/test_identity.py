@@ -30,6 +30,8 @@ KINDS = (
     "kernels.matrix.MatrixProblem",
     "kernels.move.matrix_plan.CopyConfig kernels.move.matrix_plan.TransposeConfig",
     "kernels.move.problem.PermuteProblem kernels.move.stage.PermuteConfig",
+    "arch.block_scales.BlockFormat kernels.quantize.problem.QuantizeProblem",
+    "kernels.quantize.program.QuantizeConfig",
     "kernels.rowwise.forms.Beside",
     "kernels.rowwise.entropy.CrossEntropyProblem",
     "kernels.rowwise.norms.NormProblem kernels.rowwise.reductions.ReduceProblem",

@@ -7,6 +7,7 @@ rows) and of the PTX ISA (fragments of mma.m16n8 and wgmma), without maps of bit
 from __future__ import annotations
 
 import random
+import re
 from itertools import product
 from math import prod
 from typing import Any
@@ -15,8 +16,9 @@ import pytest
 
 from layoutalg import LinearLayout, Swizzle, convert, find_mma_atom, parse, same_function, tile_to_shape
 from layoutalg.arch import atom_layout
-from layoutalg.errors import ArgumentTypeError, ParseError, UnsupportedError
+from layoutalg.errors import ArgumentTypeError, ParseError, ShapeError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout
+from tests.draws import shared_encodings
 from tests.notation.texts import rows
 from tests.sweeps import each
 
@@ -386,3 +388,31 @@ def test_padded_offsets_are_those_of_the_definition(block: int) -> None:
         for e in range(prod(shape)):
             at = element_at(e, bases, rank)
             assert found(at if rank > 1 else at[0]) == padded_offset(e, pairs), text
+
+
+def check_with_triton(seeds: range) -> None:
+    """Both readings are one layout, whose text is Triton's, and which Gluon's constructor makes again."""
+    for seed in seeds:
+        case, text = shared_encodings.drawn(seed), shared_encodings.facts()[seed]
+        name, gluon = (
+            ("padded_shared", "PaddedSharedLayout") if case.pairs else ("shared_linear", "SharedLinearLayout")
+        )
+        found = parse(case.gluon)
+        assert found == parse(text) and convert(found, f"ttg.{name}") == text
+        assert convert(found, f"gluon.{gluon}") == case.gluon
+
+
+def test_encodings_of_shared_memory_are_written_as_triton_prints_them() -> None:
+    check_with_triton(range(12))
+
+
+@pytest.mark.deep
+@each("part", range(5))
+def test_every_drawn_encoding_of_shared_memory_is_written_as_triton_prints_it(part: int) -> None:
+    check_with_triton(range(100 * part, 100 * part + 100))
+
+
+@each(("text", "why"), rows("layouts that are no padded encoding"))
+def test_a_layout_that_is_no_padded_encoding_is_refused(text: str, why: str) -> None:
+    with pytest.raises((UnsupportedError, ShapeError), match=re.escape(why)):
+        convert(text, "ttg.padded_shared")

@@ -19,11 +19,13 @@ from math import prod
 from typing import Any
 
 from layoutalg.budget import Budget
+from layoutalg.decide import same_function
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.f2 import LinearLayout
+from layoutalg.layout import AnyLayout, innermost, modes, size
 from layoutalg.notation.form import Options
 from layoutalg.notation.forms import triton_maps as maps
-from layoutalg.notation.forms.linear import LANES
+from layoutalg.notation.forms.linear import LANES, padded, tile_of
 
 Fields = Mapping[str, Any]
 
@@ -141,6 +143,34 @@ def find_nvmma_shared(found: LinearLayout, options: Options) -> Fields:
         f"no nvmma_shared: offsets are not those of swizzled atoms of 8 rows of 32, 64 or 128 bytes of "
         f"elements of {bits} bits, one atom below the next"
     )
+
+
+def find_padded_shared(tile: AnyLayout, options: Options) -> Fields:
+    """The pads of #ttg.padded_shared, and the bases of its offsets, which step along one dimension each.
+
+    The bits of coordinates, by their offsets, are the bits of an offset with pads: each is twice the one
+    before, plus the pad whose interval begins there.
+    """
+    shape = tuple([size(mode) for mode in modes(innermost(tile))])
+    maps.check_shape(shape, len(shape))
+    units = [tuple([1 << j if i == dim else 0 for i in range(len(shape))])
+             for dim, extent in enumerate(shape) for j in range(extent.bit_length() - 1)]  # fmt: skip
+    offsets, bases = zip(*sorted((tile(*unit), unit) for unit in units), strict=True) if units else ((), ())
+    steps = [offset - 2 * last for last, offset in zip((0, *offsets), offsets, strict=False)]
+    pairs = tuple([(1 << j, pad - (j == 0)) for j, pad in enumerate(steps) if pad != (j == 0)])
+    found = LinearLayout({"offset": bases, "block": ()}, [(f"dim{i}", n) for i, n in enumerate(shape)])
+    dense = tile_of(found)
+    right = bool(pairs) and all(pad > 0 and not pad & (pad - 1) for _, pad in pairs)
+    if isinstance(dense, LinearLayout) or not right or not same_function(padded(dense, pairs), tile):
+        raise UnsupportedError(
+            f"no padded_shared for {tile}: bits of coordinates, each by itself, with a pad of a power of two "
+            "behind every so many elements, are needed"
+        )
+    order = tuple(dict.fromkeys([dim for basis in bases for dim, part in enumerate(basis) if part]))
+    order += tuple([dim for dim in range(len(shape)) if dim not in order])
+    in_order = maps.swizzled_shared(1, 1, 1, order, shape) == found
+    fields = {"interval_padding_pairs": pairs, "offset": bases, "block": ()}
+    return fields | ({"order": order} if in_order else {}) | {"shape": shape}
 
 
 def _aligned(linear: LinearLayout) -> tuple[tuple[str, Any], ...]:

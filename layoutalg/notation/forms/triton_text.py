@@ -57,7 +57,7 @@ class Encoding:
     gluon: str
     fields: tuple[tuple[str, str], ...]
     make: Callable[[Fields, tuple[int, ...]], LinearLayout]
-    find: Callable[[LinearLayout, Options], Fields] | None = None
+    find: Callable[[Any, Options], Fields] | None = None
     shared: bool = False
     own_shape: bool = False
     """Whether the text itself states the tensor's shape."""
@@ -227,6 +227,7 @@ _ENCODINGS = (
             "CTAsPerCGA=ctas_per_cga CTASplitNum=cta_split_num CTAOrder=cta_order CGALayout="
         ),
         make=_padded_shared,
+        find=search.find_padded_shared,
         shared=True,
         own_shape=True,
         pads=True,
@@ -248,6 +249,12 @@ ENCODINGS: Mapping[str, Encoding] = MappingProxyType({e.mnemonic: e for e in _EN
 _UNNAMED = "interval_padding_pairs"
 """The one field that the IR writes without its name: <[64:+4] {...}>."""
 
+_IDENTITY, _IDENTITY_FIELDS = (
+    "PaddedSharedLayout.with_identity_for",
+    ("interval_padding_pairs", "shape", "order", "block"),
+)
+"""Gluon's other constructor of padded_shared, and its fields in order."""
+
 _BY_GLUON = {encoding.gluon: encoding for encoding in ENCODINGS.values()}
 
 _UNREAD = {
@@ -268,7 +275,7 @@ _UNREAD = {
 BEGINS = re.compile(
     r"(?:#[A-Za-z_]\w*\s*=\s*)?(?:#(?:ttg|triton_gpu|ttng|triton_nvidia_gpu|gluon|amdg)\."
     r"|(?:[A-Za-z_]\w*\.)*(?:"
-    + "|".join([*_BY_GLUON, *(name for name in _UNREAD if name.endswith("Layout"))])
+    + "|".join([*_BY_GLUON, re.escape(_IDENTITY), *(name for name in _UNREAD if name.endswith("Layout"))])
     + r")\s*\()"
 )
 """The beginning of a text of an encoding."""
@@ -333,7 +340,8 @@ def _encoded(text: str, term: Term, known: Mapping[str, _Encoded]) -> _Encoded:
         if term.head in known:
             return known[term.head]
         fail(f"{term.head} is not defined here: put its definition, {term.head} = ..., before it")
-    name = term.head.split(".")[-1]
+    identity = term.head.endswith(_IDENTITY)
+    name = term.head.split(".")[-2 if identity else -1]
     encoding = ENCODINGS.get(name) if term.head[0] in "#!" else _BY_GLUON.get(name)
     if encoding is None:
         why = _UNREAD.get(name)
@@ -343,7 +351,8 @@ def _encoded(text: str, term: Term, known: Mapping[str, _Encoded]) -> _Encoded:
     fields: dict[str, Any] = {}
     for key, part in _arguments(term):
         if key is None:
-            places = [n for pair in encoding.fields if (n := pair[0] or pair[1]) not in fields]
+            order = _IDENTITY_FIELDS if identity else [ir or own for ir, own in encoding.fields]
+            places = [n for n in order if n not in fields]
             if not places or (spelled == 0 and places[0] != _UNNAMED):
                 fail("expected a field, such as order = [1, 0]", part)
             value = _field(text, part, known)
@@ -389,12 +398,17 @@ def _field(text: str, term: Term, known: Mapping[str, _Encoded]) -> Any:
 # --- written ---------------------------------------------------------------------------------------------
 
 
-def write_encoding(value: LinearLayout, options: Options, encoding: Encoding, *, gluon: bool = False) -> str:
+def write_encoding(
+    value: LinearLayout | AnyLayout, options: Options, encoding: Encoding, *, gluon: bool = False
+) -> str:
     """A map as text of one encoding.  Raises UnsupportedError, with the reason, where there is none."""
     if encoding.find is None:
         raise UnsupportedError(f"{encoding.mnemonic} is read, and not written")
     fields = encoding.find(value, options)
-    if encoding.shared and not fields.get("block", True):
+    if encoding.pads:
+        left_out = {"order"} if gluon else {"offset", "block"} if "order" in fields else {"shape"}
+        fields = {key: field for key, field in fields.items() if key not in left_out}
+    elif encoding.shared and not fields.get("block", True):
         fields = {key: field for key, field in fields.items() if key != "block"}
     if gluon and "versionMajor" in fields:
         fields = {**fields, "versionMajor": (fields["versionMajor"], fields.get("versionMinor", 0))}
@@ -405,6 +419,9 @@ def write_encoding(value: LinearLayout, options: Options, encoding: Encoding, *,
     if gluon:
         return f"{encoding.gluon}({inside})"
     more = ", alignment = 16" if encoding.mnemonic == "shared_linear" else ""
+    if encoding.pads:
+        pairs = ", ".join([f"{interval}:+{pad}" for interval, pad in fields["interval_padding_pairs"]])
+        return f"#ttg.{encoding.mnemonic}<[{pairs}] {{{inside}}}>"
     return f"#ttg.{encoding.mnemonic}<{{{inside}}}{more}>"
 
 

@@ -184,3 +184,19 @@ def test_other_types_are_refused() -> None:
         for call in (partial(convert, 4), partial(converted, np.zeros(4, "u4"))):
             with pytest.raises(UnsupportedError, match="are accepted"):
                 call(source, target)
+
+
+def test_powers_of_two_are_sizes_rounded_up() -> None:
+    """All 256 codes of ue8m0, what lies between two of them, and the ends."""
+    codes = np.arange(256, dtype="u1")
+    numbers = converted(codes, "ue8m0", "f64").view("f8")
+    assert np.array_equal(numbers[:255], 2.0 ** (np.arange(255) - 127)) and np.isnan(numbers[255])
+    for kind in ("f64", "f32"):
+        assert np.array_equal(converted(converted(codes, "ue8m0", kind), kind, "ue8m0"), codes)
+    for size in (-1.5, 1 + 2.0**-40, 2.0):
+        found = converted((size * numbers[:254]).view("u8"), "f64", "ue8m0")
+        assert np.array_equal(found, codes[1:255])
+    ends = np.array([0.0, -0.0, 1e-300, np.inf, -np.inf, 1e300, np.nan])
+    assert converted(ends.view("u8"), "f64", "ue8m0").tolist() == [0, 0, 0, 254, 254, 254, 255]
+    integers = np.array([1, -3, (1 << 62) + 1], "i8")
+    assert converted(integers.view("u8"), "s64", "ue8m0").tolist() == [127, 129, 190]

@@ -222,8 +222,8 @@ SOME, MANY = (grouped(ONE, count, 256 * 64) for count in (4, MOST_TOGETHER + 1))
         (UnsupportedError, "needs sm_75; sm_70 .*mma.m8n8k4", lambda: SM75.configs(
             gemm_problem(256, 256, 64, accumulator="f16"), "sm_70")),
         (UnsupportedError, "take gemm-sm75", lambda: SM80.configs(ONE, "sm_75")),
-        (UnsupportedError, "tcgen05.mma, which is analysed .*gemm-simt", lambda: SM80.configs(ONE, "sm_100a")),
-        (UnsupportedError, "tcgen05.mma, which is analysed .*gemm-simt", lambda: SM90.configs(ONE, "sm_103a")),
+        (UnsupportedError, "tcgen05.mma, which is .*gemm-simt", lambda: SM80.configs(ONE, "sm_100a")),
+        (UnsupportedError, "tcgen05.mma, which is .*gemm-simt", lambda: SM90.configs(ONE, "sm_103a")),
     ],
     ids=lambda x: str(x)[:40],
 )  # fmt: skip

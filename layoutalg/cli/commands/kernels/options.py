@@ -21,14 +21,15 @@ FamilyArgument: TypeAlias = Annotated[
     argument(
         "tiled_copy, transpose, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; attention; permute, sum, "
         f"max, mean, min, prod, argmax, argmin, var, logsumexp, {', '.join(NORMS)}, "
-        f"cross_entropy, {FUNCTION_NAMES}, add.",
+        f"cross_entropy, {FUNCTION_NAMES}, add, quantize_nvfp4, quantize_mxfp8, quantize_mxfp4.",
         complete=families,
     ),
 ]
 KernelDtypeOption: TypeAlias = Annotated[
     str | None,
     option(
-        "Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90, gemv and attention, "
+        "Element type. Default: f16 for gemm-sm75 and gemm-sm80, bf16 for gemm-sm90, gemv, attention and "
+        "quantize_*, "
         "else f32.",
         complete=dtypes,
     ),
@@ -93,7 +94,8 @@ class ProblemOptions(SizeOptions):
     result: Annotated[
         str | None,
         option(
-            "Result type of a GEMM or a permute. Default: that of the operands; of a GEMM s32 for integers.",
+            "Result type of a GEMM or a permute. Default: that of the operands; of a GEMM s32 for integers. "
+            "Elements of quantize_mxfp8: e4m3, the default, or e5m2.",
             complete=dtypes,
         ),
     ] = None

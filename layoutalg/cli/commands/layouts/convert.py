@@ -50,6 +50,10 @@ def convert_command(
         "The tensor's shape, '(64,64)': needed from a Triton encoding, and from a thread-value "
         "layout to one.",
     ] = None,
+    m: Annotated[
+        int | None, option("Rows of the operand whose scales TEXT names, such as nvfp4-scales.")
+    ] = None,
+    k: Annotated[int | None, option("Elements of a row of that operand.")] = None,
     dtype: Annotated[
         str | None,
         option("The element type, where byte strides, pointers or atoms need one.", complete=dtypes),
@@ -71,6 +75,8 @@ def convert_command(
     layoutalg convert "#ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1],
     order = [1, 0]}>" --shape "(64,64)"
 
+    layoutalg convert nvfp4-scales --m 300 --k 4096
+
     A tile of shared memory is a layout from coordinates to offsets; registers and lanes are a layout from
     (thread, value) to the coordinate's index, the first dimension fastest. Nothing that TEXT contains is
     run. Exits 2, with line and column, where it cannot be read, and with the reason where the form cannot
@@ -81,7 +87,8 @@ def convert_command(
     source = read_source("-") if text == "-" else text
     Most.TEXT.guard(len(source), "length of a text in characters")
     try:
-        extents = None if shape is None else read_tree(shape)
+        sizes = None if m is None or k is None else (m, k)
+        extents = sizes if shape is None else read_tree(shape)
         result = convert(source, to, shape=extents, element=dtype, unit=unit, form=form)
     except ParseError as error:
         raise _placed(error, source) from None

@@ -51,7 +51,8 @@ def bench_command(
         argument(
             "tiled_copy, transpose, permute, gemm-simt, gemm-sm75, gemm-sm80, gemm-sm90, gemv; attention; "
             f"{FUNCTION_NAMES}, add; sum, mean, max, {', '.join(NORMS)}, reduce: all of them; min, "
-            "prod, argmax, argmin, var, logsumexp, cross_entropy.",
+            "prod, argmax, argmin, var, logsumexp, cross_entropy; quantize_nvfp4, quantize_mxfp8, "
+            "quantize_mxfp4.",
             complete=families,
         ),
     ],

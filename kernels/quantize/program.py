@@ -1,0 +1,176 @@
+"""The program of a quantisation, and its ways.
+
+A thread holds `vec` neighbouring elements of a block, so that a few lanes have a block and find its largest
+element by a butterfly; each of them computes the scale, and the first one stores it.  Rows that vectors do
+not divide are moved in units of their largest common divisor.  Vectors are counted
+along padded rows, so that padding is written too, and all loads of a thread are in flight together.
+
+    number of a vector = part of a block + parts * (block of a row + blocks * row)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial, reduce
+from math import frexp, gcd
+from operator import and_
+from typing import Any
+
+from layoutalg.arch import BLOCK_FORMATS, DEFAULT_ARCH, Arch
+from layoutalg.codegen.expr import Expr, simplify
+from layoutalg.codegen.instr import CLEAR, LDG, ONE, STG, STG_WHOLE
+from layoutalg.codegen.language import Fragment, KernelBuilder, converted
+from layoutalg.codegen.program import Kernel, LaunchSequence, MemRef, launch_sequence
+from layoutalg.codegen.terms import maximum, reciprocal, where
+from layoutalg.errors import AlignmentError
+from layoutalg.kernels.family import NEEDED, Candidate, Family
+from layoutalg.kernels.modes import compact_strides
+from layoutalg.kernels.quantize.problem import LARGEST, TARGETS, QuantizeProblem, quantize_problem
+
+THREADS, MOST_ELEMENTS, UNIT_BYTES, WORD_BYTES = 256, 16, 16, 4
+INFINITY, MANTISSA_BITS = 0x7F800000, 23
+INVERSE_OF_LARGEST = 0x00400000
+"""2^-127 as a float."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeConfig:
+    """Elements of a thread's vector, and its vectors in flight.
+
+    >>> p = quantize_problem("nvfp4", (128, 64))
+    >>> build(p, QuantizeConfig(vec=16, depth=2)).threads
+    256
+    """
+
+    vec: int
+    depth: int
+
+
+def candidates(p: QuantizeProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[Candidate]:
+    """Vectors from the widest on, each with the reason why it cannot be.
+
+    >>> [(c.config.vec, c.why) for c in candidates(quantize_problem("nvfp4", (5, 36)))][3:5]
+    [(8, 'vectors of 8 elements: rows of 36 start inside of words of 4 bytes'), (4, '')]
+    """
+    vec = MOST_ELEMENTS
+    while vec * p.result.bits >= 8:
+        unit = gcd(p.shape[1], vec)
+        for depth in (1, 2):
+            config, reason = QuantizeConfig(vec, depth), None
+            if unit < vec and unit * p.result.bits < 8 * WORD_BYTES:
+                what = f"vectors of {vec} elements: rows of {p.shape[1]} start inside of words of 4 bytes"
+                reason = AlignmentError(what, offset=0, required_bytes=WORD_BYTES)
+            yield Candidate(config, reason)
+        vec //= 2
+
+
+def build(p: QuantizeProblem, c: QuantizeConfig) -> Kernel:
+    """The tile program of a configuration.
+
+    >>> build(quantize_problem("mxfp8", (64, 64)), QuantizeConfig(8, 4)).name
+    'quantize_mxfp8_e4m3_bf16'
+    """
+    (m, columns), (rows, blocks), block = p.shape, p.padded, p.format.block
+    k = KernelBuilder(f"quantize_{p.format.name}_{p.result}_{p.dtype}", THREADS, notes=["", f"{p}."])
+    parts, per_byte = block // c.vec, 8 // p.result.bits
+    x, q, scales = (
+        k.tensor(name, element, shape, compact_strides(shape), writable=name != "x")
+        for name, (element, shape) in p.arrays.items()
+    )
+    global_scale = k.scalar("global_scale", "f32") if p.format.scale == "ue4m3" else None
+    unit = gcd(columns, c.vec, UNIT_BYTES * per_byte)
+    at_once = gcd(unit, UNIT_BYTES // p.dtype.nbytes)
+    held = k.fragment("x", p.dtype, (c.vec, c.depth), values=c.vec)
+    first = k.block(0, rows * blocks * parts // (THREADS * c.depth))
+    by_size = None
+    if global_scale is not None:
+        by_size = k.map(global_scale * (1 / LARGEST["e2m1"]), into=k.fragment("by_size", "f32", (1,)))
+
+    def place(i: Expr) -> tuple[Expr, Expr, Expr]:
+        """The part of its block, the column and the row of a vector."""
+        number = k.once("vector", (first * c.depth + i) * THREADS + k.tid)
+        part, j, row = number % parts, number // parts % blocks, number // (parts * blocks)
+        return part, simplify(j * block + part * c.vec), row
+
+    def inside(row: Expr, column: Expr) -> AbstractContextManager[Any]:
+        """A branch, where rows or columns are padded, that a unit of the matrix takes."""
+        bounds = [e < n for e, n, most in ((row, m, rows), (column, columns, blocks * block)) if n < most]
+        return k.If(reduce(and_, bounds)) if bounds else nullcontext()
+
+    with k.Unroll("i", c.depth) as i:
+        _, column, row = place(i)
+        if (m, columns) != (rows, blocks * block):
+            for n in range(0, c.vec, at_once):
+                k.do(CLEAR[at_once * p.dtype.nbytes], held.at(i * c.vec + n, values=at_once))
+        for n in range(0, c.vec, unit):
+            with inside(row, simplify(column + n)):
+                for e in range(n, n + unit, at_once):
+                    source = _element(x, (row, simplify(column + e)))
+                    k.do(LDG[at_once * p.dtype.nbytes], held.at(i * c.vec + e, values=at_once), source)
+    with k.Unroll("j", c.depth) as i:
+        part, column, row = place(i)
+        values = held[None, i]
+        amax = k.reduce("max", k.map(abs(values)), lanes=parts, name="amax")
+        if by_size is None:
+            code, inverse = _power(k, amax, LARGEST[p.result.name])
+        else:
+            code, inverse = _number(k, amax, by_size, global_scale)
+        made = converted(k, k.map(values * inverse), p.result.name, values=c.vec).recast("u8")
+        for n in range(0, c.vec, unit):
+            with inside(row, simplify(column + n)):
+                target = _element(q, (row, simplify((column + n) // per_byte)))
+                k.do(STG_WHOLE[unit // per_byte], target, made.at(n // per_byte, values=unit // per_byte))
+        with k.If(part < 1):
+            k.do(STG[1], _element(scales, (p.scales(row, column),)), code.words)
+    return k.build()
+
+
+def _element(tensor: Any, crd: tuple[Any, ...]) -> MemRef:
+    return MemRef(tensor.buffer, simplify(tensor.buffer.index(crd)), tensor, crd)
+
+
+def _power(k: KernelBuilder, amax: Fragment, largest: float) -> tuple[Fragment, Fragment]:
+    """The code of the least power of two s with amax / s <= largest, and 1 / s: a carry rounds it up."""
+    part, exponent = frexp(largest)
+    up = (1 << MANTISSA_BITS) - 1 - int((2 * part - 1) * (1 << MANTISSA_BITS))
+    bits, above = amax.recast("u32"), exponent - 1
+    finite = (maximum(bits + up, above << MANTISSA_BITS) >> MANTISSA_BITS) - above
+    code = k.map(where(bits < INFINITY, finite, where(bits.eq(INFINITY), 254, 255)), name="code")
+    inverse = where(bits < INFINITY, (254 - code) << MANTISSA_BITS, INVERSE_OF_LARGEST)
+    return code, k.map(inverse, name="inverse").recast("f32")
+
+
+def _number(
+    k: KernelBuilder, amax: Fragment, by_size: Fragment, global_scale: Any
+) -> tuple[Fragment, Fragment]:
+    """The scale as an e4m3, and the inverse of what it stands for."""
+    code = converted(k, k.map(amax * by_size, name="size"), "e4m3")
+    number = converted(k, code, "f32")
+    return code, k.map(where(number.eq(0.0), 0.0, global_scale * reciprocal(number)), name="inverse")
+
+
+def launches(p: QuantizeProblem, c: QuantizeConfig, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
+    """The one launch of a configuration."""
+    return launch_sequence([build(p, c)])
+
+
+def _scalars(p: QuantizeProblem) -> dict[str, int]:
+    return {"global_scale": ONE["f32"][0]} if p.format.scale == "ue4m3" else {}
+
+
+QUANTIZE_FAMILIES = tuple(
+    Family(
+        f"quantize_{name}",
+        f"elements and scales of {name}, the scales in tiles of 128 by 4 as cuBLAS takes them",
+        partial(quantize_problem, name),
+        candidates,
+        launches,
+        {"shape": NEEDED, "result": None},
+        scalars=_scalars,
+    )
+    for name, kind in BLOCK_FORMATS.items()
+    if kind.elements[0] in TARGETS
+)
+"""The families of this room."""

@@ -1,0 +1,1 @@
+"""Quantisation to block-scaled formats."""
