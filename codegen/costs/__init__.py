@@ -5,6 +5,7 @@ enumerated   the definition: every block, iteration, warp and lane; followed, wh
 accesses     each memory operand of a program, with the loops and conditions around it
 split        an expression as the sum of a part that the point determines and a remainder
 classes      which executions of an access cost the same
+counters     predicted_counters: the hardware counters of a launch
 count        traffic: the numbers of the definition, computed from classes; unstated: what is not in them
 """
 
@@ -23,4 +24,5 @@ from layoutalg.codegen.costs.count import (
     uncounted,
     unstated,
 )
+from layoutalg.codegen.costs.counters import COUNTERS, predicted_counters
 from layoutalg.codegen.costs.enumerated import followed, traffic_enumerated

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 from layoutalg.codegen.gpu.launch import CompiledSequence, load_sequence
 from layoutalg.codegen.gpu.runtime import profiled, to_device
-from layoutalg.errors import LayoutAlgError, UnsupportedError
+from layoutalg.errors import LayoutAlgError, ProfilerError
 from layoutalg.tools import run_tool, scratch
 
 Counters: TypeAlias = "Mapping[str, float]"
@@ -47,14 +47,14 @@ class Run:
 
 
 def profiler() -> str:
-    """Return the path of Nsight Compute.  Raises UnsupportedError where it is not on PATH.
+    """Return the path of Nsight Compute.  Raises ProfilerError where it is not on PATH.
 
     >>> shutil.which("ncu") is None or profiler() == shutil.which("ncu")
     True
     """
     path = shutil.which("ncu")
     if path is None:
-        raise UnsupportedError(
+        raise ProfilerError(
             "hardware counters need Nsight Compute: ncu is not on PATH; it comes with the CUDA toolkit"
         )
     return path
@@ -65,7 +65,7 @@ def count_launches(
 ) -> list[tuple[Counters, ...] | str]:
     """Launch every run once under the profiler: the counters of each of its kernels, or why it failed.
 
-    Raises UnsupportedError without the profiler, where the driver forbids counters, and where the profiler
+    Raises ProfilerError without the profiler, where the driver forbids counters, and where the profiler
     cannot count a launch, in its words; TimeoutError.
     """
     ncu, found = profiler(), list[tuple[Counters, ...] | str]()
@@ -80,7 +80,7 @@ def count_launches(
             ]  # fmt: skip
             ran = run_tool(command, timeout_s=timeout_s, any_memory=True)
             if FORBIDDEN in ran.said:
-                raise UnsupportedError(
+                raise ProfilerError(
                     f"the driver keeps counters for administrators: ncu says {FORBIDDEN}; "
                     "NVreg_RestrictProfilingToAdminUsers=0 of the kernel module lifts it"
                 )
@@ -94,10 +94,10 @@ def count_launches(
                 count = len(runs[len(found)].compiled.prepared)
                 own, launches = launches[:count], launches[count:]
                 if len(own) < count or not all(own):
-                    raise UnsupportedError(f"ncu cannot count a launch: {ran.said[-MOST_SAID:]}")
+                    raise ProfilerError(f"ncu cannot count a launch: {ran.said[-MOST_SAID:]}")
                 found.append(tuple(own))
             if not outcomes:
-                raise UnsupportedError(
+                raise ProfilerError(
                     f"ncu ended with {ran.status} and counted nothing: {ran.said[-MOST_SAID:]}"
                 )
             done.unlink()
@@ -116,7 +116,11 @@ def launch_runs(path: str) -> None:
                 launch = load_sequence(run.compiled.ready(numbers)).on_arrays(arrays)
                 with profiled():
                     launch()
-            except (LayoutAlgError, RuntimeError, MemoryError) as error:  # CuPy's errors of CUDA are the second
+            except (
+                LayoutAlgError,
+                RuntimeError,
+                MemoryError,
+            ) as error:  # CuPy's errors of CUDA are the second
                 said = " ".join(f"{type(error).__name__}: {error}".split())
             print(said, file=done, flush=True)
             if said:

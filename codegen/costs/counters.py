@@ -1,0 +1,51 @@
+"""Hardware counters of launches that are predicted to the unit, by names of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from layoutalg.arch import DEFAULT_ARCH, Arch
+from layoutalg.codegen.costs.cost import total_costs
+from layoutalg.codegen.costs.count import copied, sequence_traffic
+from layoutalg.codegen.program import LaunchSequence
+from layoutalg.model import tag_sectors
+
+COUNTERS: Mapping[str, str] = MappingProxyType(
+    {
+        "sectors loaded": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+        "sectors stored": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+        "wavefronts loaded": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+        "wavefronts stored": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    }
+)
+"""The profiler's metric of each counter."""
+
+_BEGIN = {
+    "sectors loaded": ("ld.global", "cp.async.4:", "cp.async.8:"),
+    "sectors stored": ("st.global",),
+    "wavefronts loaded": ("ld.shared", "ldmatrix"),
+    "wavefronts stored": ("st.shared", "stmatrix"),
+}
+"""The beginnings of the names of instructions that a counter counts."""
+
+
+def predicted_counters(
+    sequence: LaunchSequence, scalars: Mapping[str, int], arch: str | Arch = DEFAULT_ARCH
+) -> dict[str, int]:
+    """The counters of all launches of a sequence together, by the names of COUNTERS.
+
+    Raises as `traffic` does.
+
+    >>> from layoutalg.codegen.program import launch_sequence
+    >>> predicted_counters(launch_sequence([]), {})["sectors loaded"]
+    0
+    """
+    costs = total_costs(sequence_traffic(sequence, scalars, arch))
+    sums = {
+        name: sum(cost.total for op, cost in costs.items() if op.startswith(begin))
+        for name, begin in _BEGIN.items()
+    }
+    known = {**dict(sequence.scalars), **scalars}
+    sums["sectors loaded"] += sum(copied(k, known, 16, tag_sectors, arch) for k in sequence.kernels)
+    return sums
