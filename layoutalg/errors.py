@@ -311,7 +311,7 @@ class UnsupportedError(LayoutAlgError, NotImplementedError):
     """The request is meaningful, but not something this operation or architecture does."""
 
 
-class ProfilerError(UnsupportedError):
+class ProfilerError(LayoutAlgError, RuntimeError):
     """Counters of the hardware cannot be read: no profiler, no permission, a launch that it cannot count."""
 
 

@@ -3,7 +3,7 @@
     count_launches([Run(compiled, {"src": x, "dst": y})], ("dram__bytes_read.sum",), timeout_s=60)
 
 The idea.  Starting the profiler, Python, CuPy and a context takes seconds, counting a launch a tenth of one.
-So what is compiled and its arguments are written to a file, and one process launches all of it, between
+So what is compiled and its arguments are sent through a file, and one process launches all of it, between
 calls that start and stop the profiler: nothing else is counted, and launches are known by their order.  A run
 that fails ends that process, and those behind it go to a new one.
 
@@ -13,11 +13,12 @@ Sources: Nsight Compute, "Command Line Options" (--csv, --print-units base, --pr
 from __future__ import annotations
 
 import csv
-import pickle
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -36,6 +37,9 @@ MOST_SAID = 400
 """The most characters that are kept of the profiler's output."""
 
 _CHILD = "import sys; from layoutalg.codegen.gpu.counters import launch_runs; launch_runs(sys.argv[1])"
+
+
+_WRITTEN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,8 @@ def count_launches(
     with scratch() as folder:
         path = folder / "runs"
         while len(found) < len(runs):
-            path.write_bytes(pickle.dumps(runs[len(found) :]))
+            with Connection(os.open(path, _WRITTEN, 0o600), readable=False) as file:
+                file.send(runs[len(found) :])
             command = [
                 ncu, "--csv", "--print-units", "base", "--clock-control", "none", "--cache-control", "none",
                 "--profile-from-start", "off", "--metrics", ",".join(metrics), sys.executable, "-c", _CHILD,
@@ -106,7 +111,8 @@ def count_launches(
 
 def launch_runs(path: str) -> None:
     """Launch the runs of a file, each while the profiler looks, until one fails: the profiled process."""
-    runs: list[Run] = pickle.loads(Path(path).read_bytes())  # of the process that started this one
+    with Connection(os.open(path, os.O_RDONLY), writable=False) as file:
+        runs: list[Run] = file.recv()
     with Path(path).with_suffix(".done").open("w") as done:
         for run in runs:
             numbers = {name: x for name, x in run.given.items() if isinstance(x, int)}

@@ -121,7 +121,7 @@ def _size(case: Counted) -> int:
 
 
 def _launched(made: Sequence[_Made | Counted]) -> list[Counted]:
-    """What was made with its counters, in order."""
+    """The cases with their counters, in order."""
     runs = [one.run for one in made if isinstance(one, _Made)]
     found = iter(count_launches(runs, tuple(COUNTERS.values()), timeout_s=LIMIT_S) if runs else ())
     out = []

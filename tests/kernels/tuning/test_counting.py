@@ -41,7 +41,7 @@ def text_of(launches: Sequence[dict[str, Any]]) -> str:
 
 @pytest.fixture
 def profiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """Puts a program on PATH that keeps what it was asked; a call notes outcomes of runs and prints a text."""
+    """Puts a program on PATH that keeps what it was asked; a call notes outcomes and prints a text."""
 
     def install(*calls: tuple[str, str], status: int = 0) -> Path:
         folder = tmp_path / "bin"
