@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from types import MappingProxyType
 
 from layoutalg.arch import DEFAULT_ARCH, Arch
+from layoutalg.codegen.costs.compiled import Loads, compiled
 from layoutalg.codegen.costs.cost import total_costs
-from layoutalg.codegen.costs.count import copied, sequence_traffic
+from layoutalg.codegen.costs.count import copied, traffic
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.model import tag_sectors
 
@@ -31,9 +33,13 @@ _BEGIN = {
 
 
 def predicted_counters(
-    sequence: LaunchSequence, scalars: Mapping[str, int], arch: str | Arch = DEFAULT_ARCH
+    sequence: LaunchSequence,
+    scalars: Mapping[str, int],
+    arch: str | Arch = DEFAULT_ARCH,
+    branched: Iterable[Loads] = (),
 ) -> dict[str, int]:
-    """The counters of all launches of a sequence together, by the names of COUNTERS.
+    """The counters of all launches of a sequence together, by the names of COUNTERS; `branched` are the loads
+    that the machine code of each kernel makes behind a branch, see `compiled`.
 
     Raises as `traffic` does.
 
@@ -41,11 +47,12 @@ def predicted_counters(
     >>> predicted_counters(launch_sequence([]), {})["sectors loaded"]
     0
     """
-    costs = total_costs(sequence_traffic(sequence, scalars, arch))
+    known = {**dict(sequence.scalars), **scalars}
+    kernels = zip_longest(sequence.kernels, branched, fillvalue=frozenset())
+    costs = total_costs(traffic(compiled(kernel, loads), known, arch) for kernel, loads in kernels)
     sums = {
         name: sum(cost.total for op, cost in costs.items() if op.startswith(begin))
         for name, begin in _BEGIN.items()
     }
-    known = {**dict(sequence.scalars), **scalars}
     sums["sectors loaded"] += sum(copied(k, known, 16, tag_sectors, arch) for k in sequence.kernels)
     return sums

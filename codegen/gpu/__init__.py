@@ -16,7 +16,7 @@ Only `runtime` and `launch` need a GPU; CUDA text and machine code can be made w
 
 from __future__ import annotations
 
-from layoutalg.codegen.gpu.counters import Counters, Run, count_launches, profiler
+from layoutalg.codegen.gpu.counters import Counters, Run, count_launches, loads_of, profiler
 from layoutalg.codegen.gpu.cubin_cache import (
     LIMIT_BYTES,
     Entry,
@@ -96,6 +96,7 @@ from layoutalg.codegen.gpu.sass import (
     Control,
     SassFunction,
     SassInstruction,
+    branched_loads,
     count_classes,
     disassemble,
     find_disassembler,

@@ -23,8 +23,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from layoutalg.codegen.gpu.launch import CompiledSequence, load_sequence
+from layoutalg.codegen.gpu.preparation import Prepared
 from layoutalg.codegen.gpu.runtime import profiled, to_device
-from layoutalg.errors import LayoutAlgError, ProfilerError
+from layoutalg.codegen.gpu.sass import branched_loads, disassemble, parse_sass
+from layoutalg.errors import LayoutAlgError, ProfilerError, UnsupportedError
 from layoutalg.tools import run_tool, scratch
 
 Counters: TypeAlias = "Mapping[str, float]"
@@ -131,6 +133,21 @@ def launch_runs(path: str) -> None:
             print(said, file=done, flush=True)
             if said:
                 break
+
+
+def loads_of(prepared: Prepared) -> frozenset[tuple[int, int]]:
+    """The loads that the machine code of a kernel makes behind a branch; none where no disassembler is.
+
+    >>> from layoutalg.codegen.gpu import prepare
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> loads_of(prepare(KernelBuilder("empty", threads=32).build(), "sm_80"))
+    frozenset()
+    """
+    try:
+        functions = parse_sass(disassemble(prepared.cubin.image))
+    except UnsupportedError:
+        return frozenset()
+    return frozenset[tuple[int, int]]().union(*map(branched_loads, functions))
 
 
 def launches_in(text: str) -> list[dict[str, float]]:

@@ -30,7 +30,15 @@ import numpy
 
 from layoutalg.codegen.costs import COUNTERS, Cost, predicted_counters, traffic, without_data
 from layoutalg.codegen.expr import Const, Expr, FloorDiv, Var, evaluate, substitute, variables
-from layoutalg.codegen.gpu import Run, compile_sequence, count_launches, require_gpu, to_device, to_host
+from layoutalg.codegen.gpu import (
+    Run,
+    compile_sequence,
+    count_launches,
+    loads_of,
+    require_gpu,
+    to_device,
+    to_host,
+)
 from layoutalg.codegen.instr import Instr, converted
 from layoutalg.codegen.language.run import Program, launch, words
 from layoutalg.codegen.language.tensor import Tensor, whole
@@ -325,12 +333,13 @@ def _compare_counters(kernel: Program, cases: Sequence[_Case]) -> None:
     """Check that the counters of all cases are those predicted; the smallest case that differs is named."""
     sequence, arch = launch_sequence([kernel]), require_gpu().arch
     compiled, differ = compile_sequence(sequence, arch), list[tuple[int, str]]()
+    branched = [loads_of(prepared) for prepared in compiled.prepared]
     given = [words(kernel, {**case.given, **case.buffers}) for case in cases]
     metrics = tuple(COUNTERS.values())
     counted = count_launches([Run(compiled, args) for args in given], metrics, timeout_s=COUNTING_S)
     for case, args, found in zip(cases, given, counted, strict=True):
         numbers = {name: args[name] for name in case.given}
-        for name, n in predicted_counters(sequence, numbers, arch).items():
+        for name, n in predicted_counters(sequence, numbers, arch, branched).items():
             said = found if isinstance(found, str) else sum(one.get(COUNTERS[name], -1) for one in found)
             if said != n:
                 nbytes = sum(buffer.nbytes for buffer in case.buffers.values())

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from layoutalg.codegen.costs import COUNTERS, predicted_counters
-from layoutalg.codegen.gpu import Run, compile_sequence, count_launches, in_processes
+from layoutalg.codegen.gpu import Run, compile_sequence, count_launches, in_processes, loads_of
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.checks import check_run, checks_of, given_to
 from layoutalg.kernels.registry import find_family
@@ -174,8 +174,8 @@ def _made(family: str, arch: str, seed: int, drawn: Drawn) -> _Made | Counted:
         trial = checks_of(chosen).trials(drawn.problem)[0]
         given = given_to(chosen, drawn.problem, drawn.config, trial, seed)
         scalars = {name: x for name, x in given.items() if isinstance(x, int)}
-        predicted = predicted_counters(sequence, scalars, arch)
         run = Run(compile_sequence(sequence, arch), given)
+        predicted = predicted_counters(sequence, scalars, arch, map(loads_of, run.compiled.prepared))
     except LayoutAlgError as error:
         return Counted(family, seed, drawn, failure=f"{type(error).__name__}: {error}")
     return _Made(Counted(family, seed, drawn, predicted), run)
