@@ -10,7 +10,7 @@ from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.codegen.costs.compiled import Loads, compiled
 from layoutalg.codegen.costs.cost import total_costs
 from layoutalg.codegen.costs.count import copied, traffic
-from layoutalg.codegen.program import LaunchSequence
+from layoutalg.codegen.program import LaunchSequence, calls
 from layoutalg.model import tag_sectors
 
 COUNTERS: Mapping[str, str] = MappingProxyType(
@@ -23,6 +23,9 @@ COUNTERS: Mapping[str, str] = MappingProxyType(
 )
 """The profiler's metric of each counter."""
 
+MOST_REPLAYED = 2.0
+"""The most that wavefronts are counted of those predicted where they are replayed."""
+
 _BEGIN = {
     "sectors loaded": ("ld.global", "cp.async.4:", "cp.async.8:"),
     "sectors stored": ("st.global",),
@@ -30,6 +33,31 @@ _BEGIN = {
     "wavefronts stored": ("st.shared", "stmatrix"),
 }
 """The beginnings of the names of instructions that a counter counts."""
+
+
+def is_counter(name: str, predicted: int, counted: int, *, replayed: bool) -> bool:
+    """Whether a count is the prediction, or that and replays of wavefronts.
+
+    A wavefront of a thread's access that meets data arriving in shared memory at the same time, by an
+    asynchronous copy or from the tensor cores, is done again, and counted again.
+
+    >>> is_counter("wavefronts loaded", 128, 142, replayed=True)
+    True
+    >>> is_counter("wavefronts loaded", 128, 142, replayed=False)
+    False
+    """
+    more = replayed and name.startswith("wavefronts")
+    return predicted <= counted <= (MOST_REPLAYED * predicted if more else predicted)
+
+
+def is_replayed(sequence: LaunchSequence) -> bool:
+    """Whether data may arrive in shared memory while threads access it.
+
+    >>> from layoutalg.codegen.program import launch_sequence
+    >>> is_replayed(launch_sequence([]))
+    False
+    """
+    return any(s.instr.engine is not None for kernel in sequence.kernels for s in calls(kernel.body))
 
 
 def predicted_counters(

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from layoutalg.codegen.costs import COUNTERS, predicted_counters
+from layoutalg.codegen.costs import COUNTERS, is_counter, is_replayed, predicted_counters
 from layoutalg.codegen.gpu import Run, compile_sequence, count_launches, in_processes, loads_of
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.checks import check_run, checks_of, given_to
@@ -34,7 +34,7 @@ MOST_STEPS = 8
 @dataclass(frozen=True, slots=True)
 class Counted:
     """A case beside its counters: what is predicted, and what the profiler counted, each by name; or why it
-    failed.
+    failed.  Wavefronts may be `replayed`, see `is_counter`.
 
     >>> drawn, stored = Drawn({}, "a problem", "a way"), "sectors stored"
     >>> case = Counted("relu", 3, drawn, {stored: 4}, {stored: 5})
@@ -48,11 +48,16 @@ class Counted:
     predicted: Mapping[str, int] = field(default_factory=dict)
     counted: Mapping[str, int] = field(default_factory=dict)
     failure: str = ""
+    replayed: bool = False
 
     @property
     def apart(self) -> tuple[str, ...]:
         """The names of counters that are not as predicted."""
-        return tuple(name for name, n in self.predicted.items() if self.counted.get(name, n) != n)
+        return tuple(
+            name
+            for name, n in self.predicted.items()
+            if name in self.counted and not is_counter(name, n, self.counted[name], replayed=self.replayed)
+        )
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -131,14 +136,14 @@ def _launched(made: Sequence[_Made | Counted]) -> list[Counted]:
             continue
         case, launches = one.case, next(found)
         if isinstance(launches, str):
-            out.append(Counted(case.family, case.seed, case.drawn, failure=launches))
+            out.append(replace(case, predicted={}, failure=launches))
             continue
         sums = {
             name: round(sum(launch[metric] for launch in launches))
             for name, metric in COUNTERS.items()
             if all(metric in launch for launch in launches)
         }
-        out.append(Counted(case.family, case.seed, case.drawn, case.predicted, sums))
+        out.append(replace(case, counted=sums))
     return out
 
 
@@ -178,4 +183,4 @@ def _made(family: str, arch: str, seed: int, drawn: Drawn) -> _Made | Counted:
         predicted = predicted_counters(sequence, scalars, arch, map(loads_of, run.compiled.prepared))
     except LayoutAlgError as error:
         return Counted(family, seed, drawn, failure=f"{type(error).__name__}: {error}")
-    return _Made(Counted(family, seed, drawn, predicted), run)
+    return _Made(Counted(family, seed, drawn, predicted, replayed=is_replayed(sequence)), run)
