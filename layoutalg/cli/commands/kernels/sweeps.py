@@ -239,8 +239,11 @@ def count_sweep(
         parts.append(Table("Failures", ("case", "what was said"), rows, left=2))
     compared = sum(len(c.predicted) - len(c.missing) for c in cases if not c.failure)
     differing, missing = sum(len(c.apart) for c in cases), [x for c in cases for x in c.missing]
+    equal = sum(c.counted.get(name) == n for c in cases for name, n in c.predicted.items())
+    replayed = compared - equal - differing
     parts.append(
-        f"{count(compared - differing)} of {count(compared)} numbers equal, {count(differing)} differ."
+        f"{count(equal)} of {count(compared)} numbers equal, {count(differing)} differ"
+        + (f", {count(replayed)} have replays of wavefronts beside data that arrives." if replayed else ".")
     )
     if missing:
         names = ", ".join(dict.fromkeys(missing))
@@ -258,7 +261,7 @@ def count_sweep(
     passed = verdict(scope, broken=bool(reports)) == "passed"
     parts.append("Passed." if passed else "FAILED." if reports else f"Not passed: {scope.gap}.")
     right = len(cases) - len(failures)
-    found = compared, compared - differing, len(missing), left, ""
+    found = compared, equal, len(missing), left, ""
     return passed, parts, RandomCases(asked.cases, asked.seed, right, len(failures), 0, *found), reports
 
 
