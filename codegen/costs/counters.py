@@ -7,7 +7,7 @@ from itertools import zip_longest
 from types import MappingProxyType
 
 from layoutalg.arch import DEFAULT_ARCH, Arch
-from layoutalg.codegen.costs.compiled import Loads, compiled
+from layoutalg.codegen.costs.compiling import Loads, compiled
 from layoutalg.codegen.costs.cost import total_costs
 from layoutalg.codegen.costs.count import copied, traffic
 from layoutalg.codegen.program import LaunchSequence, calls

@@ -64,9 +64,19 @@ def compiled(kernel: Kernel, branched: Loads = frozenset()) -> Kernel:
     >>> compiled(KernelBuilder("empty", threads=32).build()).body
     ()
     """
-    writer = _Writer()
-    body = writer.written(lower(kernel).body, {})
-    return replace(kernel, body=_settled(body, frozenset(), branched)) if body is not None else kernel
+    sunk = with_sunk_loads(kernel, branched)
+    return kernel if sunk is None else replace(sunk, body=_joined(sunk.body))
+
+
+def with_sunk_loads(kernel: Kernel, branched: Loads = frozenset()) -> Kernel | None:
+    """A program written out, with its loads where they are used; None where it is too long.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> with_sunk_loads(KernelBuilder("empty", threads=32).build()).body
+    ()
+    """
+    body = _Writer().written(lower(kernel).body, {})
+    return None if body is None else replace(kernel, body=_settled(body, frozenset(), branched))
 
 
 @dataclass(slots=True)
@@ -202,7 +212,7 @@ def _settled(body: Body, live: Words, branched: Loads) -> Body:
             s = with_bodies(s, lambda inner, used=used: _settled(inner, used, branched))  # type: ignore[misc]
         out = _placed(s, out, live, branched)
         after |= _effects(s).reads
-    return _joined(out)
+    return out
 
 
 def _placed(s: Stmt, body: Body, live: Words, branched: Loads) -> Body:
@@ -264,6 +274,7 @@ def _later(body: Body, words: Words, live: Words) -> Words:
 
 def _joined(body: Body) -> Body:
     """The body with neighbouring accesses as one."""
+    body = tuple(with_bodies(s, _joined) for s in body)
     out: list[Stmt | None] = list(body)
     runs: dict[tuple[str, int], list[tuple[int, Do, MemRef]]] = {}
     for n, s in enumerate(body):
