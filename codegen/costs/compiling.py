@@ -46,6 +46,10 @@ from layoutalg.codegen.program import (
 MOST_STATEMENTS = 1 << 14
 """Statements of a program up to which it is written out; of a larger one the accesses are as written."""
 
+FIXED = ("volatile", "__frsqrt_rn")
+"""Parts of the text of an instruction that a compiler leaves where it is: __frsqrt_rn is not an instruction
+of PTX but several, with branches."""
+
 Words: TypeAlias = "frozenset[tuple[str, int]]"
 """Words of registers, by the name of the register and their number."""
 
@@ -187,7 +191,8 @@ def _effects_of_call(s: Do) -> _Effects:
             reads |= _words(arg) if operand.role != "out" else set()
             writes |= _words(arg) if operand.role in ("out", "inout") else set()
     roles = {o.role for o in s.instr.operands if o.space == "shared"}
-    orders = bool(roles - {"read"}) or '"memory"' in s.instr.text or s.instr.engine is not None
+    kept = '"memory"' in s.instr.text or s.instr.engine is not None or s.instr.method
+    orders = bool(roles - {"read"} or kept)
     return _Effects(frozenset(reads), frozenset(writes), "read" in roles, orders)
 
 
@@ -220,14 +225,13 @@ def _placed(s: Stmt, body: Body, live: Words, branched: Loads) -> Body:
     mine = _effects(s)
     if not isinstance(s, Do) or not mine.writes or not _only_computes(s):
         return (s, *body)
-    movable = not mine.orders and "volatile" not in s.instr.text
+    movable = not mine.orders and not any(word in s.instr.text for word in FIXED)
     for n, other in enumerate(body):
         its = _effects(other)
         kills = isinstance(other, Do) and mine.writes <= its.writes
-        blocked = its.writes & mine.reads
         if its.reads & mine.writes:
             later = _later(body[n + 1 :], mine.writes, live)
-            if not (movable and isinstance(other, If)) or blocked or later & mine.writes:
+            if not (movable and isinstance(other, If)) or later & mine.writes:
                 return (s, *body)
             if _effects(If(other.condition, other.orelse)).reads & mine.writes:
                 return (s, *body)
@@ -236,7 +240,7 @@ def _placed(s: Stmt, body: Body, live: Words, branched: Loads) -> Body:
         if kills:
             return body
         passed = bodies(other) and _key(s) not in branched
-        if blocked or its.writes & mine.writes or passed or (mine.loads and its.orders):
+        if its.writes & (mine.reads | mine.writes) or passed or (mine.loads and its.orders):
             movable = False
     return (s, *body) if mine.writes & live else body
 
