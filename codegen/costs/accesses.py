@@ -121,16 +121,14 @@ class ProgramReader:
                     site = Place(s, (self._address(at),), reading if operand.role == "read" else scope)
                     yield MemoryAccess(s, operand, at.buffer, site, self.lane)
 
-    def copies(self, nbytes: int, *, zeros: bool = False) -> Iterator[Place]:
-        """Every instruction that copies `nbytes` per lane from global to shared memory, at both addresses; by
-        the lanes that read, or by those that write `zeros`."""
+    def copies(self, nbytes: int) -> Iterator[Place]:
+        """Every instruction that copies `nbytes` per lane from global to shared memory, at both addresses."""
         for s, scope in self._body(self.kernel.body, self.scope):
             ends = {o.role: at for o, at in s.memory if o.bytes == nbytes}
             match ends:
                 case {"read": MemRef(Global()) as source, "write": MemRef(Shared()) as target}:
                     by_lines = replace(self._address(source), modulus=self.machine.line_bytes)
-                    for part in _zeroing(s, scope) if zeros else [_reading(s, scope)]:
-                        yield Place(s, (by_lines, self._address(target)), part)
+                    yield Place(s, (by_lines, self._address(target)), _reading(s, scope))
 
     def _body(self, body: Body, scope: Scope) -> Iterator[tuple[Do, Scope]]:
         """Every instruction with what encloses it, if it is executed at all."""
@@ -200,13 +198,6 @@ def _reading(s: Do, scope: Scope) -> Scope:
     for guard in s.guards:
         scope = scope.where(guard)
     return scope
-
-
-def _zeroing(s: Do, scope: Scope) -> Iterator[Scope]:
-    """The scopes in which an instruction does not read: where a guard, and none before it, fails."""
-    for guard in s.guards:
-        yield scope.where(guard, wanted=False)
-        scope = scope.where(guard)
 
 
 def divisors(kernel: Kernel, values: Mapping[Var, int]) -> dict[Var, set[int]]:

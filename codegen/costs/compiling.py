@@ -69,79 +69,64 @@ def compiled(kernel: Kernel, branched: Loads = frozenset()) -> Kernel:
     ()
     """
     sunk = with_sunk_loads(kernel, branched)
-    return kernel if sunk is None else replace(sunk, body=_joined(sunk.body))
+    return replace(sunk, body=_joined(sunk.body))
 
 
-def with_sunk_loads(kernel: Kernel, branched: Loads = frozenset()) -> Kernel | None:
-    """A program written out, with its loads where they are used; None where it is too long.
+def with_sunk_loads(kernel: Kernel, branched: Loads = frozenset()) -> Kernel:
+    """A program written out, with its loads where they are used; as it is where that is too long.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> with_sunk_loads(KernelBuilder("empty", threads=32).build()).body
     ()
     """
-    body = _Writer().written(lower(kernel).body, {})
-    return None if body is None else replace(kernel, body=_settled(body, frozenset(), branched))
+    body = lower(kernel).body
+    if _length(body) > MOST_STATEMENTS:
+        return kernel
+    return replace(kernel, body=_settled(_written(body, {}), frozenset(), branched))
 
 
-@dataclass(slots=True)
-class _Writer:
-    """Writes out unrolls and loops of one turn, with a name of its own for each value."""
+def _length(body: Body) -> int:
+    """Statements of a body that is written out."""
+    return sum((s.count if isinstance(s, Unroll) else 1) * (1 + sum(map(_length, bodies(s)))) for s in body)
 
-    names: int = 0
-    left: int = MOST_STATEMENTS
 
-    def written(self, body: Body, values: Mapping[Var, Expr]) -> Body | None:
-        """The body for `values` of variables; None where it is too long."""
-        known, out = dict(values), list[Stmt]()
-        for s in body:
-            repeats, inner = 1, None
-            match s:
-                case Unroll(var, count, body=inner):
-                    repeats = count
-                case For(var, Const(1), body=inner, carry=()):
-                    pass
-                case _:
-                    self.left -= 1
-                    if self.left < 0:
-                        return None
-                    single = self._single(s, known)
-                    if single is None:
-                        return None
-                    out += single
-            for n in range(repeats if inner is not None else 0):
-                part = self.written(inner, {**known, var: Const(n)})
-                if part is None:
-                    return None
-                out += part
-        return tuple(out)
+def _written(body: Body, values: Mapping[Var, Expr]) -> Body:
+    """A body with unrolls and loops of one turn written out, for `values` of variables."""
+    known, out = dict(values), list[Stmt]()
+    for s in body:
+        match s:
+            case Unroll(var, count, inner):
+                for n in range(count):
+                    out += _written(inner, {**known, var: Const(n)})
+            case For(var, Const(1), inner, carry=()):
+                out += _written(inner, {**known, var: Const(0)})
+            case Let(var, RegRef()):
+                named = with_expressions(s, lambda e: simplify(substitute(e, known)))
+                known[var] = replace(var, name=f"{var.name}_{len(known)}_{len(out)}")
+                out.append(replace(named, var=known[var]))
+            case Let(var, value):
+                known[var] = simplify(substitute(value, known))
+            case If(condition, inner, orelse):
+                raw = substitute(condition, known)
+                decided = _decided(raw)
+                if decided is None:
+                    out.append(If(raw, _written(inner, known), _written(orelse, known)))
+                else:
+                    out += _written(inner if decided else orelse, known)
+            case _:
+                s = with_expressions(s, lambda e: simplify(substitute(e, known)))
+                out.append(with_bodies(s, lambda part: _written(part, known)))
+    return tuple(out)
 
-    def _single(self, s: Stmt, known: dict[Var, Expr]) -> Body | None:
-        if isinstance(s, If):
-            raw = substitute(s.condition, known)  # a compiler does not know the ranges of parameters
-            anything = {
-                v: Var(f"any_{v.name}", 1 << 32, lo=min(1, v.facts.lo))
-                for v in variables(raw)
-                if v.kind == "param"
-            }
-            decided = simplify(substitute(raw, anything))
-            s = replace(s, condition=decided if isinstance(decided, Const) else raw)
-        elif known:
-            s = with_expressions(s, lambda e: simplify(substitute(e, known)))
-        if isinstance(s, Let):
-            if isinstance(s.value, Expr):
-                known[s.var] = s.value
-                return ()
-            self.names += 1
-            fresh = replace(s.var, name=f"{s.var.name}_w{self.names}")
-            known[s.var] = fresh
-            return (Let(fresh, s.value),)
-        if isinstance(s, If) and isinstance(s.condition, Const):
-            return self.written(s.body if s.condition.value else s.orelse, known)
-        parts = [self.written(part, known) for part in bodies(s)]
-        if None in parts:
-            return None
-        waiting = iter(parts)
-        return (with_bodies(s, lambda _: next(waiting)),)
+
+def _decided(condition: Expr) -> int | None:
+    """The value of a condition that a compiler knows, who does not know the ranges of parameters."""
+    parameters = [v for v in variables(condition) if v.kind == "param"]
+    anything = {v: Var(f"any_{v.name}", 1 << 32, lo=min(1, v.facts.lo)) for v in parameters}
+    match simplify(substitute(condition, anything)):
+        case Const(value):
+            return value
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,11 +268,11 @@ def _joined(body: Body) -> Body:
     runs: dict[tuple[str, int], list[tuple[int, Do, MemRef]]] = {}
     for n, s in enumerate(body):
         kind = _plain(s)
-        if kind is not None:
+        if kind is not None and isinstance(s, Do):
             other = "st" if kind[0] == "ld" else "ld"
             for key in [key for key in runs if key[0] == other]:
                 _join(runs.pop(key), key[0], out)
-            runs.setdefault(kind, []).append((n, s, s.memory[0][1]))  # type: ignore[union-attr]
+            runs.setdefault(kind, []).append((n, s, s.memory[0][1]))
         elif not isinstance(s, Do | Let) or _effects(s).orders or _effects(s).loads:
             for key in list(runs):
                 _join(runs.pop(key), key[0], out)

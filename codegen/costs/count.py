@@ -159,11 +159,8 @@ def copied(
     nbytes: int,
     counts: Callable[[Array, Array, Array], Array],
     arch: str | Arch = DEFAULT_ARCH,
-    *,
-    zeros: bool = False,
 ) -> int:
-    """The sum of what `counts` says of every instruction that copies `nbytes` per lane to shared memory; of
-    the lanes that read, or of those that write `zeros`.
+    """The sum of what `counts` says of every instruction that copies `nbytes` per lane to shared memory.
 
     `counts` takes byte addresses in global and in shared memory and active lanes, (instructions, lanes) each,
     and must not change when all lanes of a side move by whole lines: as `layoutalg.model.tag_sectors`.
@@ -181,7 +178,7 @@ def copied(
     """
     total = 0
     reader = ProgramReader(kernel, params, find_arch(arch))
-    for place in reader.copies(nbytes, zeros=zeros):
+    for place in reader.copies(nbytes):
         classes = classes_of(place)
         for start in range(0, len(classes.weights), _ROWS):
             rows = slice(start, start + _ROWS)

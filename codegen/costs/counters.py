@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import zip_longest
+from itertools import chain, repeat
 from types import MappingProxyType
 
 from layoutalg.arch import DEFAULT_ARCH, Arch
@@ -76,8 +76,8 @@ def predicted_counters(
     0
     """
     known = {**dict(sequence.scalars), **scalars}
-    kernels = zip_longest(sequence.kernels, branched, fillvalue=frozenset())
-    costs = total_costs(traffic(compiled(kernel, loads), known, arch) for kernel, loads in kernels)
+    left = map(compiled, sequence.kernels, chain(branched, repeat(frozenset())))
+    costs = total_costs(traffic(kernel, known, arch) for kernel in left)
     sums = {
         name: sum(cost.total for op, cost in costs.items() if op.startswith(begin))
         for name, begin in _BEGIN.items()
