@@ -120,9 +120,9 @@ def _written(body: Body, values: Mapping[Var, Expr]) -> Body:
 
 
 def _decided(condition: Expr) -> int | None:
-    """The value of a condition that a compiler knows, who does not know the ranges of parameters."""
+    """The value of a condition that a compiler knows, who does not know the most of a parameter."""
     parameters = [v for v in variables(condition) if v.kind == "param"]
-    anything = {v: Var(f"any_{v.name}", 1 << 32, lo=min(1, v.facts.lo)) for v in parameters}
+    anything = {v: Var(f"any_{v.name}", 1 << 32, lo=v.facts.lo) for v in parameters}
     match simplify(substitute(condition, anything)):
         case Const(value):
             return value
