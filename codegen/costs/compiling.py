@@ -100,11 +100,11 @@ def _written(body: Body, values: Mapping[Var, Expr]) -> Body:
                     out += _written(inner, {**known, var: Const(n)})
             case For(var, Const(1), inner, carry=()):
                 out += _written(inner, {**known, var: Const(0)})
-            case Let(var, RegRef()):
-                named = with_expressions(s, lambda e: simplify(substitute(e, known)))
-                known[var] = replace(var, name=f"{var.name}_{len(known)}_{len(out)}")
-                out.append(replace(named, var=known[var]))
-            case Let(var, value):
+            case Let(var, RegRef(reg, index, words)):
+                known[var] = fresh = replace(var, name=f"{var.name}_{len(known)}_{len(out)}")
+                at = tuple(simplify(substitute(e, known)) for e in index)
+                out.append(Let(fresh, RegRef(reg, at, words)))
+            case Let(var, value) if not isinstance(value, RegRef):
                 known[var] = simplify(substitute(value, known))
             case If(condition, inner, orelse):
                 raw = substitute(condition, known)
