@@ -311,6 +311,10 @@ class UnsupportedError(LayoutAlgError, NotImplementedError):
     """The request is meaningful, but not something this operation or architecture does."""
 
 
+class ProfilerError(LayoutAlgError, RuntimeError):
+    """Counters of the hardware cannot be read: no profiler, no permission, a launch that it cannot count."""
+
+
 class IRError(LayoutAlgError, ValueError):
     """A tile program breaks a rule of its grammar; `rule` names it, `node` is the offender."""
 

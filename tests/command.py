@@ -105,13 +105,13 @@ def answer(*words: str, exit_code: int = 0) -> dict[str, Any]:
     return payload
 
 
-def refusal(*words: str) -> tuple[str, str]:
+def refusal(*words: str, exit_code: int = 2) -> tuple[str, str]:
     """(error class, sentence) of bad input, after checking that both forms of output say the same."""
     result = run(*words)
-    assert result.exit_code == 2, result.output
+    assert result.exit_code == exit_code, result.output
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1 and "Traceback" not in result.stderr
-    payload = answer(*words, exit_code=2)
+    payload = answer(*words, exit_code=exit_code)
     assert set(payload) == {"schema", "command", "error", "message", "position"}
     assert result.stderr == f"layoutalg {named(words)[0] or words[0]}: {payload['message']}\n"
     return payload["error"], payload["message"]

@@ -23,7 +23,8 @@ NAMES: dict[type[Exception], tuple[str, ...]] = {
         *("ResourceError", "UnknownNameError", "UndecidedError", "ParseError", "IRError"),
     ),
     TypeError: ("ArgumentTypeError",), NotImplementedError: ("UnsupportedError",),
-    RuntimeError: ("SimulationError", "CompileError"), AssertionError: ("MismatchError",),
+    RuntimeError: ("SimulationError", "CompileError", "ProfilerError"),
+    AssertionError: ("MismatchError",),
 }  # fmt: skip
 BUILTINS = {name: kind for kind, names in NAMES.items() for name in names}
 LEAVES = {

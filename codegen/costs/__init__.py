@@ -5,6 +5,8 @@ enumerated   the definition: every block, iteration, warp and lane; followed, wh
 accesses     each memory operand of a program, with the loops and conditions around it
 split        an expression as the sum of a part that the point determines and a remainder
 classes      which executions of an access cost the same
+compiling    compiled: the shared accesses that a compiler leaves of a program
+counters     predicted_counters: the hardware counters of a launch
 count        traffic: the numbers of the definition, computed from classes; unstated: what is not in them
 """
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 from layoutalg.codegen.costs.accesses import bound, without_data
 from layoutalg.codegen.costs.classes import MAX_EXECUTIONS
+from layoutalg.codegen.costs.compiling import compiled
 from layoutalg.codegen.costs.cost import Cost, Costs, Prediction, describe, is_shared, total_costs, warp_costs
 from layoutalg.codegen.costs.count import (
     STATED,
@@ -23,4 +26,5 @@ from layoutalg.codegen.costs.count import (
     uncounted,
     unstated,
 )
+from layoutalg.codegen.costs.counters import COUNTERS, is_counter, is_replayed, predicted_counters
 from layoutalg.codegen.costs.enumerated import followed, traffic_enumerated

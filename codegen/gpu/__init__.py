@@ -8,6 +8,7 @@
     preparation     compiling many kernels, on all cores
     runtime         machine code, arrays and times through CuPy
     launch          kernels and sequences of them: compiled, loaded, launched, again at little cost
+    counters        hardware counters of launches, by Nsight Compute
     monitor         clocks, power, temperature and throttle reasons, while something runs
 
 Only `runtime` and `launch` need a GPU; CUDA text and machine code can be made without one.
@@ -15,6 +16,7 @@ Only `runtime` and `launch` need a GPU; CUDA text and machine code can be made w
 
 from __future__ import annotations
 
+from layoutalg.codegen.gpu.counters import Counters, Run, count_launches, loads_of, profiler
 from layoutalg.codegen.gpu.cubin_cache import (
     LIMIT_BYTES,
     Entry,
@@ -94,6 +96,7 @@ from layoutalg.codegen.gpu.sass import (
     Control,
     SassFunction,
     SassInstruction,
+    branched_loads,
     count_classes,
     disassemble,
     find_disassembler,

@@ -264,6 +264,18 @@ def device_copy(dst: Any, src: Any) -> Callable[[], None]:
     return lambda: dst.data.copy_from_device_async(src.data, src.nbytes, stream)
 
 
+@contextlib.contextmanager
+def profiled() -> Iterator[None]:
+    """Let a profiler look at the launches of the block, all of which end in it."""
+    from cupy.cuda import runtime
+
+    runtime.deviceSynchronize()
+    runtime.profilerStart()
+    yield
+    runtime.deviceSynchronize()
+    runtime.profilerStop()
+
+
 def array_assign(dst: Any, src: Any) -> Callable[[], None]:
     """A launch of CuPy's own assignment dst[...] = src, whatever the strides."""
     import cupy

@@ -291,6 +291,32 @@ def read_code(
     return function, main_loop(function, [n.value if isinstance(n, Const) else None for n in counts])
 
 
+_LOADED = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16}
+_PLACE = re.compile(r"\[[^\]]*?(?:\+0x([0-9a-f]+))?\]")
+
+
+def branched_loads(function: SassFunction) -> frozenset[tuple[int, int]]:
+    """Loads from shared memory that are made under a predicate or behind a branch that some lanes take, by
+    their bytes and the constant of their address.
+
+    >>> branched_loads(SassFunction("f", (SassInstruction(0, "LDS.64 R2, [R4+0x80]", "@P0"),), {}))
+    frozenset({(8, 128)})
+    """
+    found: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
+    ends, waiting = {n: name for name, n in function.labels.items()}, set[str]()
+    for n, instruction in enumerate(function.instructions):
+        waiting.discard(ends.get(n, ""))
+        opcode, guard = instruction.opcode, instruction.guard
+        if guard and opcode == "EXIT":
+            waiting.add("EXIT")
+        elif guard and opcode.startswith("BRA"):
+            waiting |= {name for name in function.labels if name in instruction.text}
+        elif opcode.split(".")[0] == "LDS" and (place := _PLACE.search(instruction.text)):
+            nbytes = _LOADED.get(opcode.removeprefix("LDS"), 4)
+            found[bool(guard or waiting)].add((nbytes, int(place[1] or "0", 16)))
+    return frozenset(found[True] - found[False])
+
+
 def disassemble(image: bytes, *, encodings: bool = False, lines: bool = False) -> str:
     """The SASS of a CUBIN, as nvdisasm or cuobjdump prints it; with `encodings` the words of each
     instruction, which cuobjdump prints always, with `lines` those of the source, which only nvdisasm does.

@@ -21,20 +21,36 @@ from __future__ import annotations
 import inspect
 import math
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import numpy
 
-from layoutalg.codegen.costs import Cost, traffic, without_data
+from layoutalg.codegen.costs import (
+    COUNTERS,
+    Cost,
+    is_counter,
+    is_replayed,
+    predicted_counters,
+    traffic,
+    without_data,
+)
 from layoutalg.codegen.expr import Const, Expr, FloorDiv, Var, evaluate, substitute, variables
-from layoutalg.codegen.gpu import to_device, to_host
+from layoutalg.codegen.gpu import (
+    Run,
+    compile_sequence,
+    count_launches,
+    loads_of,
+    require_gpu,
+    to_device,
+    to_host,
+)
 from layoutalg.codegen.instr import Instr, converted
 from layoutalg.codegen.language.run import Program, launch, words
 from layoutalg.codegen.language.tensor import Tensor, whole
-from layoutalg.codegen.program import For, Global, Kernel, Let, MemRef, calls, printed, walk
+from layoutalg.codegen.program import For, Global, Kernel, Let, MemRef, calls, launch_sequence, printed, walk
 from layoutalg.codegen.sim import MemTrace, Simulation
 from layoutalg.codegen.sim import simulate as run
 from layoutalg.errors import (
@@ -53,6 +69,9 @@ SPAN = 160
 
 BLOCKS = 3
 """Blocks that the largest extents give along a side of the grid."""
+
+COUNTING_S = 600.0
+"""The seconds that the profiler may take for all cases."""
 
 MOST_STEPS = 1 << 12
 """The most multiples of itself by which an extent is drawn above its least."""
@@ -161,6 +180,7 @@ def verify(
     tolerance: float = 0.0,
     seed: int = 0,
     target: Literal["simulator", "gpu"] = "simulator",
+    counters: bool = False,
 ) -> tuple[Mapping[str, int], ...]:
     """Compare what a program writes with a reference, on random sizes and values; the sizes are returned.
 
@@ -181,11 +201,13 @@ def verify(
     Target "simulator" runs the program as it is written, block by block, then the lowered program,
     which is printed, warp by warp in a random order, with atomics from the last block, warp and lane on, and
     compares the accesses whose places data does not decide with `traffic`.  Target "gpu"
-    launches it: only that detects a CUDA text of an instruction that differs from its stated effect.
+    launches it: only that detects a CUDA text of an instruction that differs from its stated effect.  There
+    `counters` compares those of Nsight Compute with `predicted_counters` too.
 
     Raises what is refused of a program (see codegen.program.checks), MismatchError at the first difference,
     SimulationError for a race or a wild address, UndecidedError where no sizes were found, ArgumentTypeError
-    for pointers that are not tensors, UnsupportedError without a GPU where it is the target.
+    for pointers that are not tensors, UnsupportedError without a GPU where it is the target and for counters
+    without it, ProfilerError where they cannot be read.
 
     >>> from layoutalg.codegen.instr import LDG, STG
     >>> from layoutalg.codegen.language import KernelBuilder
@@ -201,13 +223,15 @@ def verify(
     """
     if target not in TARGETS:
         raise UnknownNameError("target", str(target), TARGETS)
+    if counters and target != "gpu":
+        raise UnsupportedError('hardware counters are those of a GPU: counters goes with target="gpu"')
     rng, ran, tensors = random.Random(seed), printed(kernel), _tensors(kernel)
     scalars = dict(kernel.scalars)
     for option, names in (("values", values), ("contiguous", contiguous), ("unordered", unordered)):
         if unknown := set(names) - tensors.keys() - (scalars.keys() if option == "values" else set()):
             raise ArgumentTypeError(f"{option}: {kernel.name} has no tensors {', '.join(sorted(unknown))}")
     in_f16 = any(_adds_up_f16(s.instr) for s in calls(kernel.body))
-    tried = []
+    tried = list[_Case]()
     for n in range(cases):
         drawn, numbers = draw_sizes(kernel, sizes, rng, n), numpy.random.default_rng(rng.randrange(1 << 32))
         for name in contiguous:
@@ -220,8 +244,10 @@ def verify(
         }
         case = _Case(kernel, tensors, drawn, scalar_args, buffers, tolerance, unordered)
         case.check(ran, reference, target, rng.randrange(1024))
-        tried.append(MappingProxyType({v.name: n for v, n in drawn.items()}))
-    return tuple(tried)
+        tried.append(case)
+    if counters:
+        _compare_counters(kernel, tried)
+    return tuple(MappingProxyType({v.name: n for v, n in case.drawn.items()}) for case in tried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +335,26 @@ def _compare_accesses(
         mine, theirs = (costs.get(op, Cost(0, 0, 0)) for costs in (ran, counted))
         if mine != theirs:
             raise MismatchError(f"{what}: {op} is {mine} where it is run, and {theirs} as it was written")
+
+
+def _compare_counters(kernel: Program, cases: Sequence[_Case]) -> None:
+    """Check that the counters of all cases are those predicted; the smallest case that differs is named."""
+    sequence, arch = launch_sequence([kernel]), require_gpu().arch
+    compiled, differ = compile_sequence(sequence, arch), list[tuple[int, str]]()
+    replayed = is_replayed(sequence)
+    branched = [loads_of(prepared) for prepared in compiled.prepared]
+    given = [words(kernel, {**case.given, **case.buffers}) for case in cases]
+    metrics = tuple(COUNTERS.values())
+    counted = count_launches([Run(compiled, args) for args in given], metrics, timeout_s=COUNTING_S)
+    for case, args, found in zip(cases, given, counted, strict=True):
+        numbers = {name: args[name] for name in case.given}
+        for name, n in predicted_counters(sequence, numbers, arch, branched).items():
+            said = found if isinstance(found, str) else round(sum(one[COUNTERS[name]] for one in found))
+            if isinstance(said, str) or not is_counter(name, n, said, replayed=replayed):
+                nbytes = sum(buffer.nbytes for buffer in case.buffers.values())
+                differ.append((nbytes, f"{name} of {case}: predicted {n}, counted {said}"))
+    if differ:
+        raise MismatchError(f"{len(differ)} counters are not those predicted; {min(differ)[1]}")
 
 
 def _tensors(kernel: Program) -> dict[str, Tensor]:

@@ -34,7 +34,7 @@ from layoutalg.codegen.program.launch_contract import (
     only_target,
     text,
 )
-from layoutalg.codegen.program.lowering import lower, printed
+from layoutalg.codegen.program.lowering import lower, printed, with_expressions
 from layoutalg.codegen.program.sequence import (
     SCRATCH,
     LaunchSequence,

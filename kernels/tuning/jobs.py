@@ -103,7 +103,7 @@ class Job:
 
     `take` takes the times in the child process and `make` builds the kernels before, if these are not the
     usual functions; `place` is the place where times have to be taken; `seed` is that of the data of a
-    verified case, and `variant` names another use of the case than verification.
+    verified case.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["sum"]
@@ -123,7 +123,6 @@ class Job:
     limit_s: float = 60.0
     take: Callable[[Job, Built], Times] | None = None
     seed: int | None = None
-    variant: str = ""
     make: Callable[[Job], Built] | None = None
 
     @property
@@ -131,15 +130,14 @@ class Job:
         """The name that distinguishes the job from the others of a search."""
         config = data_digest(self.config)
         if self.seed is not None:
-            config = text_digest([config, str(self.seed), *([self.variant] if self.variant else [])])
+            config = text_digest([config, str(self.seed)])
         return self.family, data_digest(self.problem), config
 
     def record(self, kernel: str, **known: Any) -> Record:
         """A record of it."""
         key = Key(*self.name, kernel, *self.place)
         seed = "" if self.seed is None else f", seed {self.seed}"
-        variant = f", {self.variant}" if self.variant else ""
-        return Record(key, str(self.problem), f"{self.config}{seed}{variant}", self.rank, **known)
+        return Record(key, str(self.problem), f"{self.config}{seed}", self.rank, **known)
 
 
 def model_place(arch: str) -> Place:

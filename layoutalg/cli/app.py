@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from layoutalg.budget import with_budget
 from layoutalg.cli.output import with_json
 from layoutalg.cli.parameters import call, overview, part_overview, read_line
-from layoutalg.cli.refusals import BAD_INPUT, FAILED, refuse
+from layoutalg.cli.refusals import BAD_INPUT, FAILED, UNANSWERED, refuse
 from layoutalg.cli.table import COMMANDS, FIRST, named
-from layoutalg.errors import LayoutAlgError, MismatchError, SimulationError, check_choice
+from layoutalg.errors import LayoutAlgError, MismatchError, ProfilerError, SimulationError, check_choice
 
 _NO_FAULT_OF_A_NAME = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
@@ -25,6 +25,8 @@ def run(words: Sequence[str]) -> int:
         return _answer(words)
     except LayoutAlgError as error:
         refuse(words, type(error).__name__, str(error), getattr(error, "position", None))
+        if isinstance(error, ProfilerError):
+            return UNANSWERED
         return FAILED if isinstance(error, MismatchError | SimulationError) else BAD_INPUT
     except OSError as error:
         if not error.filename or error.errno in _NO_FAULT_OF_A_NAME:

@@ -11,12 +11,23 @@ import pytest
 
 from layoutalg import codegen as cg
 from layoutalg.atoms import make_tiled_copy
+from layoutalg.codegen.costs import predicted_counters
 from layoutalg.codegen.expr import Const
-from layoutalg.codegen.gpu import count_classes, disassemble, gpu_status, main_loop, parse_sass, version
+from layoutalg.codegen.gpu import (
+    CompiledSequence,
+    Run,
+    count_classes,
+    disassemble,
+    gpu_status,
+    main_loop,
+    parse_sass,
+    version,
+)
+from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.instr import LDG, STG
 from layoutalg.codegen.language import verification, words
 from layoutalg.codegen.language.verification import draw_sizes
-from layoutalg.codegen.program import Let, walk
+from layoutalg.codegen.program import Let, launch_sequence, walk
 from layoutalg.dtype import dtype
 from layoutalg.errors import (
     ArgumentTypeError,
@@ -313,6 +324,30 @@ def test_verify_by_launches(monkeypatch: pytest.MonkeyPatch) -> None:
         cg.verify(scaled(right=False), lambda x, alpha: alpha * x, target="gpu")
     with pytest.raises(UnknownNameError, match="target"):
         cg.verify(scaled(), lambda x: x, target="moon")  # type: ignore[arg-type]
+
+
+def test_verify_with_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of all cases, of one process; of those that differ, the smallest is named."""
+    more = 0
+
+    def counted(runs: list[Run], metrics: tuple[str, ...], *, timeout_s: float) -> list[Any]:
+        scalars = [{name: x for name, x in run.given.items() if isinstance(x, int)} for run in runs]
+        found = [predicted_counters(launch_sequence([scaled()]), own) for own in scalars]
+        return [({metric: n + more for metric, n in zip(metrics, x.values(), strict=True)},) for x in found]
+
+    stand_ins = {"to_device": np.copy, "to_host": np.copy, "launch": cg.simulate, "count_launches": counted,
+                 "require_gpu": lambda: GpuStatus(True, "NVIDIA H200", "sm_90a")}  # fmt: skip
+    for name, instead in stand_ins.items():
+        monkeypatch.setattr(verification, name, instead)
+    monkeypatch.setattr(
+        verification, "compile_sequence", lambda sequence, arch: CompiledSequence(sequence, ())
+    )
+    sizes = cg.verify(scaled(), lambda x, alpha: alpha * x, target="gpu", counters=True)
+    more, least = 1, min(case["n"] for case in sizes)
+    with pytest.raises(MismatchError, match=rf"^12 counters are .*; .* of scaled with n = {least}, "):
+        cg.verify(scaled(), lambda x, alpha: alpha * x, target="gpu", counters=True)
+    with pytest.raises(UnsupportedError, match="those of a GPU"):
+        cg.verify(scaled(), lambda x: x, counters=True)
 
 
 def test_verify_takes_values_and_layouts_that_callers_have() -> None:

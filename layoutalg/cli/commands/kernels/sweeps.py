@@ -3,6 +3,7 @@ processes, into a store; verified, or counted by Nsight Compute."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,11 +15,14 @@ from layoutalg.cli.reports import CheckedProperty, Verified, unfit_words
 from layoutalg.errors import ShapeError, UnsupportedError
 
 if TYPE_CHECKING:
-    from layoutalg.kernels.tuning import Engine, Job, Number, Place, Record
+    from layoutalg.kernels.tuning import Counted, Engine, Job, Place, Record
     from layoutalg.testing import Scope
 
 MOST_SHOWN = 20
 """Cases that are listed whose counters are not those predicted."""
+
+CASES = 50
+"""Cases that are counted in one process."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Sweep:
     seed: int = 0
     workers: int = 1
     scheduler: str | None = None
-    store: Path = Path("layoutalg-verified.jsonl")
+    store: Path | None = None
     target: str = "simulator"
     counters: bool = False
     budget_s: float = float("inf")
@@ -38,6 +42,11 @@ class Sweep:
     def on_gpu(self) -> bool:
         """Whether its cases need one."""
         return self.counters or self.target == "gpu"
+
+    @property
+    def path(self) -> Path:
+        """The store of what is not counted."""
+        return Path("layoutalg-verified.jsonl") if self.store is None else self.store
 
 
 @dataclass(frozen=True)
@@ -60,12 +69,12 @@ class RandomCases:
 
 
 def sweep(family: str, asked: Sweep) -> tuple[bool, list[Any], RandomCases, tuple[Verified, ...]]:
-    """Verify or count what the store lacks: whether cases of the sweep are done and none has failed, what is
+    """Verify what the store lacks: whether cases of the sweep are done and none has failed, what is
     said, what was drawn, and the reports of failures."""
     from layoutalg.kernels.tuning import ALGEBRA, Store, cluster_engine, local_engine, tune
-    from layoutalg.testing import verdict
+    from layoutalg.testing import Scope, verdict
 
-    store = Store(asked.store)
+    store = Store(asked.path)
     _check(family, asked)
     engine = (
         local_engine(asked.workers, on_gpus=asked.on_gpu)
@@ -102,20 +111,17 @@ def sweep(family: str, asked: Sweep) -> tuple[bool, list[Any], RandomCases, tupl
             Table("Failures", ("problem", "configuration", "what was said"), map(_row, failures), left=3)
         )
         first, many = min(blocks[_name(r)] for r in failures)
-        options = (" --target gpu" if asked.target == "gpu" else "") + (
-            " --counters" if asked.counters else ""
-        )
+        options = " --target gpu" if asked.target == "gpu" else ""
         parts.append(
             f"The first again: layoutalg verify {family} --random {many} --seed {first}{options} --store NEW"
         )
-    findings = _laws(own) if family == ALGEBRA else _counters(own) if asked.counters else _runs(own)
+    findings = _laws(own) if family == ALGEBRA else _Findings(Scope("cases that were run", len(own)))
     parts += findings.said
-    done = "counted" if asked.counters else "passed"
     of_block = " (whole blocks of cases, of which at least one fails each)" if family == ALGEBRA else ""
     parts.append(
         f"{count(asked.cases)} cases of {family} from seed {asked.seed} on the {place[1]}: "
-        f"{count(right)} {done}, {count(failed)} failed"
-        f"{of_block if failures else ''}; {count(known)} were in {asked.store} before."
+        f"{count(right)} passed, {count(failed)} failed"
+        f"{of_block if failures else ''}; {count(known)} were in {asked.path} before."
     )
     if left:
         parts.append(f"{count(left)} are left: the same command goes on with them.")
@@ -123,10 +129,9 @@ def sweep(family: str, asked: Sweep) -> tuple[bool, list[Any], RandomCases, tupl
         "gpu" if asked.on_gpu else "host" if family == ALGEBRA else "simulator"
     )
     reports = [
-        Verified(f"{r.problem}, {r.config}", target, False, (CheckedProperty(done, False, r.failure),))
+        Verified(f"{r.problem}, {r.config}", target, False, (CheckedProperty("passed", False, r.failure),))
         for r in failures
     ]
-    reports += findings.reports
     # Cases that are left count against the verdict, unless only their time was limited.
     waived = asked.budget_s < float("inf") and not summary.unfit
     missed = (f"{count(left)} cases were not run",) if left and not waived else ()
@@ -134,15 +139,17 @@ def sweep(family: str, asked: Sweep) -> tuple[bool, list[Any], RandomCases, tupl
     passed = verdict(scope, broken=bool(reports)) == "passed"
     so_far = " so far" if left else ""
     parts.append(f"Passed{so_far}." if passed else "FAILED." if reports else f"Not passed: {scope.gap}.")
-    counts = findings.compared, findings.equal, findings.missing
-    cases = RandomCases(asked.cases, asked.seed, right, failed, known, *counts, left, str(asked.store))
+    held = findings.held
+    cases = RandomCases(
+        asked.cases, asked.seed, right, failed, known, held, held, None, left, str(asked.path)
+    )
     return passed, parts, cases, tuple(reports)
 
 
 def _check(family: str, options: Sweep) -> None:
     """Refuse what cannot be swept before any process is started."""
     from layoutalg.kernels.registry import find_family
-    from layoutalg.kernels.tuning import ALGEBRA, profiler
+    from layoutalg.kernels.tuning import ALGEBRA
 
     if family == ALGEBRA:
         if options.on_gpu:
@@ -153,45 +160,30 @@ def _check(family: str, options: Sweep) -> None:
     find_family(family)
     if options.seed < 0:
         raise ShapeError(f"the seed is {options.seed}; seeds count from 0")
-    if options.counters and options.scheduler is None:
-        from layoutalg.codegen.gpu import require_gpu
-
-        require_gpu()
-        profiler()
 
 
 def _jobs(family: str, options: Sweep, opened: Engine) -> tuple[Place, Iterator[Job]]:
     """The place where the cases run, and the cases."""
     from layoutalg.kernels import tuning
 
-    path = options.store.resolve()
+    path = options.path.resolve()
     if family == tuning.ALGEBRA:
         return tuning.HOST, tuning.laws_of(options.cases, seed=options.seed, store=path)
     if not options.on_gpu:
         return tuning.SIMULATOR, tuning.cases_of(family, options.cases, seed=options.seed, store=path)
     gpu, arch = tuning.first_of(opened, tuning.gpu_place)
     place: Place = (tuning.VERIFIED, *gpu[1:])
-    jobs = tuning.counted_cases if options.counters else tuning.cases_of
-    return place, jobs(family, options.cases, seed=options.seed, place=place, arch=arch, store=path)
+    cases = tuning.cases_of(family, options.cases, seed=options.seed, place=place, arch=arch, store=path)
+    return place, cases
 
 
 @dataclass(frozen=True)
 class _Findings:
-    """Findings of records beside their failures: what was looked at, sentences, tables, numbers that were
-    compared, and a report for each case with a number that differs."""
+    """Findings of records beside their failures: what was looked at, sentences, cases in which a law held."""
 
     scope: Scope
     said: list[Any] = field(default_factory=list)
-    compared: int | None = None
-    equal: int | None = None
-    missing: int | None = None
-    reports: list[Verified] = field(default_factory=list)
-
-
-def _runs(records: Sequence[Record]) -> _Findings:
-    from layoutalg.testing import Scope
-
-    return _Findings(Scope("cases that were run", len(records)))
+    held: int | None = None
 
 
 def _laws(records: Sequence[Record]) -> _Findings:
@@ -200,70 +192,91 @@ def _laws(records: Sequence[Record]) -> _Findings:
     held, silent = (int(sum(r.counters.get(name, 0) for r in records)) for name in ("held", "undefined"))
     sentence = f"A law held in {count(held)} cases; in {count(silent)} an operation refused the operands."
     scope = Scope("cases in which a law says something", held)
-    return _Findings(scope, [sentence], held, held)
+    return _Findings(scope, [sentence], held)
 
 
-def _counters(records: Sequence[Record]) -> _Findings:
-    """Predictions beside counters: of all cases together, and of those that differ."""
-    from layoutalg.kernels.tuning import numbers_of
-    from layoutalg.testing import Scope
+def count_sweep(family: str, asked: Sweep) -> tuple[bool, list[Any], RandomCases, tuple[Verified, ...]]:
+    """Count cases by Nsight Compute: as `sweep`, and every case that differs is a failure."""
+    from layoutalg.codegen.gpu import profiler, require_gpu
+    from layoutalg.kernels.tuning import count as count_cases
+    from layoutalg.kernels.tuning import seeds, smallest
+    from layoutalg.testing import Scope, verdict
 
-    numbers = numbers_of(r for r in records if not r.failure)
-    exact = [row for row in numbers if row.compared]
-    apart = [row for row in exact if not row.equal]
-    parts: list[Any] = [_counter_table(numbers)]
+    _check(family, asked)
+    if asked.scheduler is not None or asked.store is not None:
+        raise UnsupportedError("--counters takes this machine's GPU and keeps no store")
+    numbers, arch = seeds(asked.seed, asked.cases), require_gpu().arch
+    profiler()
+    cases: list[Counted] = []
+    begun = time.monotonic()
+    with progress(f"counting {family}", asked.cases) as step:
+        for first in range(0, asked.cases, CASES):
+            if time.monotonic() - begun > asked.budget_s:
+                break
+            for case in count_cases(family, numbers[first : first + CASES], arch):
+                cases.append(case)
+                step()
+    apart, failures = [c for c in cases if c.apart], [c for c in cases if c.failure]
+    parts: list[Any] = [_counter_table(cases)]
     if apart:
-        cells = (
-            (row.record.problem, row.record.config, row.name, count(int(row.predicted)), _counted(row))
-            for row in apart[:MOST_SHOWN]
-        )
-        columns = ("problem", "configuration", "what", "predicted", "counted")
-        parts.append(Table("Counters that are not those predicted", columns, cells, left=3))
-    if len(apart) > MOST_SHOWN:
-        parts.append(f"{MOST_SHOWN} of {count(len(apart))} are listed.")
-    equal = len(exact) - len(apart)
-    parts.append(f"{count(equal)} of {count(len(exact))} numbers equal.")
-    missing = [row for row in numbers if row.counted is None]
-    if missing:
-        names = ", ".join(dict.fromkeys(row.name for row in missing))
-        parts.append(f"{count(len(missing))} numbers are not in the profiler's report: {names}.")
-    if any(not row.exact and row.counted is not None for row in numbers):
-        parts.append(_ESTIMATES)
-    reports: list[Verified] = []
-    for record in dict.fromkeys(row.record.key for row in apart):
-        own = [row for row in exact if row.record.key == record]
-        checks = tuple(
-            CheckedProperty(row.name, row.equal, f"predicted {row.predicted:.0f}, counted {row.counted:.0f}")
-            for row in own
-        )
-        reports.append(Verified(f"{own[0].record.problem}, {own[0].record.config}", "gpu", False, checks))
-    unseen = sum(row.exact for row in missing)
-    gaps = (f"{count(unseen)} predicted numbers were not counted",) if unseen else ()
-    scope = Scope("numbers to compare", len(exact), gaps)
-    return _Findings(scope, parts, len(exact), equal, len(missing), reports)
-
-
-_ESTIMATES = (
-    "Estimates are not compared: bytes of memory depend on what the L2 holds, and cp.async is counted by the "
-    "L1's tags and by pieces."
-)
-
-
-def _counter_table(numbers: Sequence[Number]) -> Table:
-    """Sums over cases by name; "estimate" stands for the number of equal ones where none is compared."""
-    rows = []
-    for name, exact in dict.fromkeys((row.name, row.exact) for row in numbers):
-        counted = [
-            row for row in numbers if (row.name, row.exact) == (name, exact) and row.counted is not None
+        cells = [
+            (case.name, name, count(case.predicted[name]), count(case.counted[name]))
+            for case in apart
+            for name in case.apart
         ]
-        equal = count(sum(row.equal for row in counted)) if exact else "estimate"
-        sums = (sum(row.predicted for row in counted), sum(row.counted or 0 for row in counted))
-        rows.append((name, count(len(counted)), equal, *(count(int(x)) for x in sums)))
+        columns = ("case", "what", "predicted", "counted")
+        parts.append(Table("Counters that are not those predicted", columns, cells[:MOST_SHOWN], left=2))
+        parts += [f"{MOST_SHOWN} of {count(len(cells))} are listed."] if len(cells) > MOST_SHOWN else []
+        if (least := smallest(apart, arch)) is not None:
+            said = ", ".join(f"{x} {least.predicted[x]}, counted {least.counted[x]}" for x in least.apart)
+            parts.append(f"The smallest problem found that differs: {least.name}: {said}.")
+    if failures:
+        rows = ((case.name, case.failure) for case in failures)
+        parts.append(Table("Failures", ("case", "what was said"), rows, left=2))
+    compared = sum(len(c.predicted) - len(c.missing) for c in cases if not c.failure)
+    differing, missing = sum(len(c.apart) for c in cases), [x for c in cases for x in c.missing]
+    equal = sum(c.counted.get(name) == n for c in cases for name, n in c.predicted.items())
+    replayed = compared - equal - differing
+    parts.append(
+        f"{count(equal)} of {count(compared)} numbers equal, {count(differing)} differ"
+        + (f", {count(replayed)} have replays of wavefronts beside data that arrives." if replayed else ".")
+    )
+    if missing:
+        names = ", ".join(dict.fromkeys(missing))
+        parts.append(f"{count(len(missing))} numbers are not in the profiler's report: {names}.")
+    left = asked.cases - len(cases)
+    parts.append(
+        f"{count(asked.cases)} cases of {family} from seed {asked.seed}: {count(len(cases))} counted, "
+        f"{count(len(failures))} failed, {count(left)} left."
+    )
+    reports = tuple(
+        Verified(case.name, "gpu", False, tuple(_counter_checks(case))) for case in (*apart, *failures)
+    )
+    gaps = (f"{count(len(missing))} predicted numbers were not counted",) if missing else ()
+    scope = Scope("numbers to compare", compared, gaps)
+    passed = verdict(scope, broken=bool(reports)) == "passed"
+    parts.append("Passed." if passed else "FAILED." if reports else f"Not passed: {scope.gap}.")
+    right = len(cases) - len(failures)
+    found = compared, equal, len(missing), left, ""
+    return passed, parts, RandomCases(asked.cases, asked.seed, right, len(failures), 0, *found), reports
+
+
+def _counter_checks(case: Counted) -> Iterator[CheckedProperty]:
+    if case.failure:
+        yield CheckedProperty("counted", False, case.failure)
+    for name in case.predicted.keys() & case.counted.keys():
+        said = f"predicted {case.predicted[name]}, counted {case.counted[name]}"
+        yield CheckedProperty(name, name not in case.apart, said)
+
+
+def _counter_table(cases: Sequence[Counted]) -> Table:
+    """Sums over cases by name."""
+    rows = []
+    for name in dict.fromkeys(name for case in cases for name in case.counted):
+        own = [(case.predicted[name], case.counted[name]) for case in cases if name in case.counted]
+        sums = (sum(each) for each in zip(*own, strict=True))
+        rows.append((name, *map(count, (len(own), sum(a == b for a, b in own), *sums))))
     return Table("Counters", ("what", "cases", "equal", "predicted", "counted"), rows)
-
-
-def _counted(number: Number) -> str:
-    return count(int(number.counted or 0))
 
 
 def _name(record: Record) -> tuple[str, str, str]:

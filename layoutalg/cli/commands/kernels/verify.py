@@ -14,7 +14,7 @@ from layoutalg.cli.commands.kernels.options import (
     FamilyArgument,
     ProblemOptions,
 )
-from layoutalg.cli.commands.kernels.sweeps import RandomCases, Sweep, sweep
+from layoutalg.cli.commands.kernels.sweeps import RandomCases, Sweep, count_sweep, sweep
 from layoutalg.cli.inputs import read_seconds
 from layoutalg.cli.kernel_names import find_config, step_sizes, verified_problems
 from layoutalg.cli.options import one_of, option
@@ -78,12 +78,14 @@ def verify_command(
     scheduler: Annotated[
         str | None, "A cluster to run --random on: tcp://... for Dask, ray://... for Ray."
     ] = None,
-    store: Annotated[Path, "The file that keeps the results of --random."] = Path("layoutalg-verified.jsonl"),
+    store: Annotated[
+        Path | None, "The file that keeps the results of --random. Default: layoutalg-verified.jsonl."
+    ] = None,
     stop_after: Annotated[
         str | None, "Stop --random after 90s, 30m, 2h; the same command resumes it. Default: at the end."
     ] = None,
     counters: Annotated[
-        bool, "Compare the counters of Nsight Compute with the prediction, for cases of --random."
+        bool, "Compare the counters of Nsight Compute with the prediction, for the cases of --random."
     ] = False,
 ) -> int:
     """Run a kernel, and compare its result with the definition and its traced accesses with the prediction.
@@ -124,7 +126,8 @@ def verify_command(
             raise UnsupportedError("--random draws problems and configurations: give it the family alone")
         budget_s = float("inf") if stop_after is None else read_seconds("time", stop_after)
         cast = Sweep(cases, seed, workers, scheduler, store, target, counters, budget_s)
-        passed, messages, drawn, failures = sweep(family, cast)
+        run = count_sweep if counters else sweep
+        passed, messages, drawn, failures = run(family, cast)
         if wants_json():
             say_answer(answer(dtype="any", passed=passed, reports=failures, random=drawn))
         else:

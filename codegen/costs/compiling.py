@@ -1,0 +1,336 @@
+"""The accesses to shared memory that a compiler leaves of a program.
+
+The idea.  What a program loads and nothing uses is not loaded.  What the next branch alone uses is loaded
+there, as long as nothing in between orders memory, so that lanes past an edge load nothing.  Neighbours in
+memory are accessed by one instruction, of as many bytes as the alignment of the first is known to allow:
+
+    lds128(v, tile[t])                                if i < n:
+    if i < n: stg128(dst[i], v)                           lds128(v, tile[t])
+                                                          stg128(dst[i], v)
+
+    lds64(v, tile[16 t]); lds64(w, tile[16 t + 8])    lds128(vw, tile[16 t])
+
+Unrolls and loops of one turn are written out, since a compiler sees them so.  `compiled` maps a program to
+one that computes the same with these accesses.
+
+Sources: LLVM's passes "Code sinking" and "Load and store vectorizer", which NVRTC runs, and counters of an
+H200: docs/measured.md, "Predictions beside counters".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from layoutalg.codegen.expr import Const, Expr, Var, simplify, substitute, terms, total, variables
+from layoutalg.codegen.instr import LDS, STS
+from layoutalg.codegen.program import (
+    Body,
+    Do,
+    For,
+    If,
+    Kernel,
+    Let,
+    MemRef,
+    RegRef,
+    Shared,
+    Stmt,
+    Unroll,
+    bodies,
+    lower,
+    with_bodies,
+    with_expressions,
+)
+
+MOST_STATEMENTS = 1 << 14
+"""Statements of a program up to which it is written out; of a larger one the accesses are as written."""
+
+FIXED = ("volatile", "__frsqrt_rn")
+"""Parts of the text of an instruction that a compiler leaves where it is: __frsqrt_rn is not an instruction
+of PTX but several, with branches."""
+
+Words: TypeAlias = "frozenset[tuple[str, int]]"
+"""Words of registers, by the name of the register and their number."""
+
+
+Loads: TypeAlias = "frozenset[tuple[int, int]]"
+"""Loads by their bytes and the constant of their address."""
+
+
+def compiled(kernel: Kernel, branched: Loads = frozenset()) -> Kernel:
+    """A program with the accesses to shared memory that a compiler leaves of it.
+
+    A load whose branch does not come next stays where it is, unless it is among those that machine code makes
+    behind a branch, `branched`.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> compiled(KernelBuilder("empty", threads=32).build()).body
+    ()
+    """
+    sunk = with_sunk_loads(kernel, branched)
+    return replace(sunk, body=_joined(sunk.body))
+
+
+def with_sunk_loads(kernel: Kernel, branched: Loads = frozenset()) -> Kernel:
+    """A program written out, with its loads where they are used; as it is where that is too long.
+
+    >>> from layoutalg.codegen.language import KernelBuilder
+    >>> with_sunk_loads(KernelBuilder("empty", threads=32).build()).body
+    ()
+    """
+    body = lower(kernel).body
+    if _length(body) > MOST_STATEMENTS:
+        return kernel
+    return replace(kernel, body=_settled(_written(body, {}), frozenset(), branched))
+
+
+def _length(body: Body) -> int:
+    """Statements of a body that is written out."""
+    return sum((s.count if isinstance(s, Unroll) else 1) * (1 + sum(map(_length, bodies(s)))) for s in body)
+
+
+def _written(body: Body, values: Mapping[Var, Expr]) -> Body:
+    """A body with unrolls and loops of one turn written out, for `values` of variables."""
+    known, out = dict(values), list[Stmt]()
+    for s in body:
+        match s:
+            case Unroll(var, count, inner):
+                for n in range(count):
+                    out += _written(inner, {**known, var: Const(n)})
+            case For(var, Const(1), inner, carry=()):
+                out += _written(inner, {**known, var: Const(0)})
+            case Let(var, RegRef(reg, index, words)):
+                known[var] = fresh = replace(var, name=f"{var.name}_{len(known)}_{len(out)}")
+                at = tuple(simplify(substitute(e, known)) for e in index)
+                out.append(Let(fresh, RegRef(reg, at, words)))
+            case Let(var, value) if not isinstance(value, RegRef):
+                known[var] = simplify(substitute(value, known))
+            case If(condition, inner, orelse):
+                raw = substitute(condition, known)
+                decided = _decided(raw)
+                if decided is None:
+                    out.append(If(raw, _written(inner, known), _written(orelse, known)))
+                else:
+                    out += _written(inner if decided else orelse, known)
+            case _:
+                s = with_expressions(s, lambda e: simplify(substitute(e, known)))
+                out.append(with_bodies(s, lambda part: _written(part, known)))
+    return tuple(out)
+
+
+def _decided(condition: Expr) -> int | None:
+    """The value of a condition that a compiler knows, who does not know the most of a parameter."""
+    parameters = [v for v in variables(condition) if v.kind == "param"]
+    anything = {v: Var(f"any_{v.name}", 1 << 32, lo=v.facts.lo) for v in parameters}
+    match simplify(substitute(condition, anything)):
+        case Const(value):
+            return value
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Effects:
+    """The words that a statement reads, those that it writes, whether it loads from shared memory, and
+    whether it orders memory or writes to it."""
+
+    reads: Words
+    writes: Words
+    loads: bool
+    orders: bool
+
+
+_known: dict[int, tuple[Stmt, _Effects]] = {}
+
+
+def _effects(s: Stmt) -> _Effects:
+    found = _known.get(id(s))
+    if found is None or found[0] is not s:
+        found = _known[id(s)] = s, _made_effects(s)
+    return found[1]
+
+
+def _made_effects(s: Stmt) -> _Effects:
+    match s:
+        case Do():
+            return _effects_of_call(s)
+        case Let(_, RegRef() as ref):
+            return _Effects(frozenset(_words(ref)), frozenset(), loads=False, orders=False)
+    reads, writes = set[tuple[str, int]](), set[tuple[str, int]]()
+    loads = orders = False
+    for body in bodies(s):
+        before = set[tuple[str, int]]()
+        for part in body:
+            its = _effects(part)
+            reads |= its.reads - before
+            writes |= its.writes
+            before |= its.writes if isinstance(part, Do) else set()
+            loads, orders = loads or its.loads, orders or its.orders
+    return _Effects(frozenset(reads), frozenset(writes), loads, orders)
+
+
+def _effects_of_call(s: Do) -> _Effects:
+    reads, writes = set[tuple[str, int]](), set[tuple[str, int]]()
+    for operand, arg in s.pairs:
+        if isinstance(arg, RegRef):
+            reads |= _words(arg) if operand.role != "out" else set()
+            writes |= _words(arg) if operand.role in ("out", "inout") else set()
+    roles = {o.role for o in s.instr.operands if o.space == "shared"}
+    kept = '"memory"' in s.instr.text or s.instr.engine is not None or s.instr.method
+    orders = bool(roles - {"read"} or kept)
+    return _Effects(frozenset(reads), frozenset(writes), "read" in roles, orders)
+
+
+def _words(ref: RegRef) -> set[tuple[str, int]]:
+    """The words of a register; all of them where the first is not known."""
+    match ref.offset:
+        case Const(first):
+            return {(ref.reg.name, n) for n in range(first, first + ref.words)}
+    whole = 1
+    for extent in ref.reg.shape:
+        whole *= extent
+    return {(ref.reg.name, n) for n in range(whole)}
+
+
+def _settled(body: Body, live: Words, branched: Loads) -> Body:
+    """A body whose computations and loads are where they are used; `live` are the words used after it."""
+    out: Body = ()
+    after = live
+    for s in reversed(body):
+        if bodies(s):
+            used = after | _effects(s).reads if isinstance(s, For) else after
+            s = with_bodies(s, lambda inner, used=used: _settled(inner, used, branched))  # type: ignore[misc]
+        out = _placed(s, out, live, branched)
+        after |= _effects(s).reads
+    return out
+
+
+def _placed(s: Stmt, body: Body, live: Words, branched: Loads) -> Body:
+    """The body with a statement in front, or in the one branch that uses it, or nowhere."""
+    mine = _effects(s)
+    if not isinstance(s, Do) or not mine.writes or not _only_computes(s):
+        return (s, *body)
+    movable = not mine.orders and not any(word in s.instr.text for word in FIXED)
+    for n, other in enumerate(body):
+        its = _effects(other)
+        kills = isinstance(other, Do) and mine.writes <= its.writes
+        if its.reads & mine.writes:
+            later = _later(body[n + 1 :], mine.writes, live)
+            if not (movable and isinstance(other, If)) or later & mine.writes:
+                return (s, *body)
+            if _effects(If(other.condition, other.orelse)).reads & mine.writes:
+                return (s, *body)
+            inner = _placed(s, other.body, later, branched)
+            return (*body[:n], replace(other, body=inner), *body[n + 1 :])
+        if kills:
+            return body
+        passed = bodies(other) and _key(s) not in branched
+        if its.writes & (mine.reads | mine.writes) or passed or (mine.loads and its.orders):
+            movable = False
+    return (s, *body) if mine.writes & live else body
+
+
+def _key(s: Do) -> tuple[int, int]:
+    """The bytes and the constant of a load's address; (0, 0) of what loads nothing."""
+    for operand, place in s.memory:
+        return operand.bytes, sum(part.value for part in terms(place.index) if isinstance(part, Const))
+    return 0, 0
+
+
+def _only_computes(s: Do) -> bool:
+    """Whether nothing but its registers changes by an instruction, and it loads from shared memory alone."""
+    within = all(o.role == "read" and o.space == "shared" for o, _ in s.memory)
+    return (
+        within
+        and s.instr.engine is None
+        and not s.instr.method
+        and not any(o.role in ("barrier", "map", "place") for o in s.instr.operands)
+    )
+
+
+def _later(body: Body, words: Words, live: Words) -> Words:
+    """The words that a body reads before it writes them anew, and those live behind it."""
+    used = set[tuple[str, int]]()
+    for s in body:
+        its = _effects(s)
+        used |= its.reads
+        if isinstance(s, Do):
+            words -= its.writes - its.reads
+            if not words:
+                return frozenset(used)
+    return frozenset(used | live)
+
+
+def _joined(body: Body) -> Body:
+    """The body with neighbouring accesses as one."""
+    body = tuple(with_bodies(s, _joined) for s in body)
+    out: list[Stmt | None] = list(body)
+    runs: dict[tuple[str, int], list[tuple[int, Do, MemRef]]] = {}
+    for n, s in enumerate(body):
+        kind = _plain(s)
+        if kind is not None and isinstance(s, Do):
+            other = "st" if kind[0] == "ld" else "ld"
+            for key in [key for key in runs if key[0] == other]:
+                _join(runs.pop(key), key[0], out)
+            runs.setdefault(kind, []).append((n, s, s.memory[0][1]))
+        elif not isinstance(s, Do | Let) or _effects(s).orders or _effects(s).loads:
+            for key in list(runs):
+                _join(runs.pop(key), key[0], out)
+    for key, run in runs.items():
+        _join(run, key[0], out)
+    return tuple(s for s in out if s is not None)
+
+
+def _plain(s: Stmt) -> tuple[str, int] | None:
+    """Whether a statement is a plain load or store of shared memory, and its bytes."""
+    if isinstance(s, Do):
+        for way, table in (("ld", LDS), ("st", STS)):
+            for nbytes, instr in table.items():
+                if s.instr is instr:
+                    return way, nbytes
+    return None
+
+
+def _join(run: list[tuple[int, Do, MemRef]], way: str, out: list[Stmt | None]) -> None:
+    """Put one access for each group of neighbours into a body: where its first load or its last store is."""
+    groups: dict[object, list[tuple[int, int, Do, MemRef]]] = {}
+    for n, s, place in run:
+        parts = terms(place.index)
+        constant = sum(part.value for part in parts if isinstance(part, Const))
+        rest = total([part for part in parts if not isinstance(part, Const)])
+        groups.setdefault((place.buffer, str(rest)), []).append((constant, n, s, place))
+    table = LDS if way == "ld" else STS
+    for group in groups.values():
+        group.sort(key=lambda one: one[0])
+        at = 0
+        while at < len(group):
+            nbytes = group[at][2].memory[0][0].bytes
+            count = next(
+                count for count in _counts(nbytes) if _neighbours(group[at : at + count], count, nbytes)
+            )
+            if count > 1:
+                places = [n for _, n, *_ in group[at : at + count]]
+                _, _, s, place = group[at]
+                args = tuple(place if isinstance(arg, MemRef) else arg for arg in s.args)
+                for n in places:
+                    out[n] = None
+                out[min(places) if way == "ld" else max(places)] = Do(table[nbytes * count], args)
+            at += count
+
+
+def _counts(nbytes: int) -> Iterator[int]:
+    """The numbers of accesses that are tried as one, the most first."""
+    count = max(1, 16 // nbytes)
+    while count >= 1:
+        yield count
+        count //= 2
+
+
+def _neighbours(group: list[tuple[int, int, Do, MemRef]], count: int, nbytes: int) -> bool:
+    """Whether accesses are so many neighbours, of which the first is aligned to all of them."""
+    first, place = group[0][0], group[0][3]
+    start = place.index + (place.buffer.offset_bytes if isinstance(place.buffer, Shared) else 0)
+    aligned = count == 1 or simplify(start).facts.divisible_by(count * nbytes)
+    return (
+        len(group) == count and aligned and all(one[0] == first + n * nbytes for n, one in enumerate(group))
+    )

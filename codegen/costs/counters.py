@@ -1,0 +1,86 @@
+"""Hardware counters of launches that are predicted to the unit, by names of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain, repeat
+from types import MappingProxyType
+
+from layoutalg.arch import DEFAULT_ARCH, Arch
+from layoutalg.codegen.costs.compiling import Loads, compiled
+from layoutalg.codegen.costs.cost import total_costs
+from layoutalg.codegen.costs.count import copied, traffic
+from layoutalg.codegen.program import LaunchSequence, calls
+from layoutalg.model import tag_sectors
+
+COUNTERS: Mapping[str, str] = MappingProxyType(
+    {
+        "sectors loaded": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+        "sectors stored": "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+        "wavefronts loaded": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+        "wavefronts stored": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    }
+)
+"""The profiler's metric of each counter."""
+
+MOST_REPLAYED = 2.0
+"""The most that wavefronts are counted of those predicted where they are replayed."""
+
+_BEGIN = {
+    "sectors loaded": ("ld.global", "cp.async.4:", "cp.async.8:"),
+    "sectors stored": ("st.global",),
+    "wavefronts loaded": ("ld.shared", "ldmatrix"),
+    "wavefronts stored": ("st.shared", "stmatrix"),
+}
+"""The beginnings of the names of instructions that a counter counts."""
+
+
+def is_counter(name: str, predicted: int, counted: int, *, replayed: bool) -> bool:
+    """Whether a count is the prediction, or that and replays of wavefronts.
+
+    A wavefront of a thread's access that meets data arriving in shared memory at the same time, by an
+    asynchronous copy or from the tensor cores, is done again, and counted again.
+
+    >>> is_counter("wavefronts loaded", 128, 142, replayed=True)
+    True
+    >>> is_counter("wavefronts loaded", 128, 142, replayed=False)
+    False
+    """
+    more = replayed and name.startswith("wavefronts")
+    return predicted <= counted <= (MOST_REPLAYED * predicted if more else predicted)
+
+
+def is_replayed(sequence: LaunchSequence) -> bool:
+    """Whether data may arrive in shared memory while threads access it.
+
+    >>> from layoutalg.codegen.program import launch_sequence
+    >>> is_replayed(launch_sequence([]))
+    False
+    """
+    return any(s.instr.engine is not None for kernel in sequence.kernels for s in calls(kernel.body))
+
+
+def predicted_counters(
+    sequence: LaunchSequence,
+    scalars: Mapping[str, int],
+    arch: str | Arch = DEFAULT_ARCH,
+    branched: Iterable[Loads] = (),
+) -> dict[str, int]:
+    """The counters of all launches of a sequence together, by the names of COUNTERS; `branched` are the loads
+    that the machine code of each kernel makes behind a branch, see `compiled`.
+
+    Raises as `traffic` does.
+
+    >>> from layoutalg.codegen.program import launch_sequence
+    >>> predicted_counters(launch_sequence([]), {})["sectors loaded"]
+    0
+    """
+    known = {**dict(sequence.scalars), **scalars}
+    left = map(compiled, sequence.kernels, chain(branched, repeat(frozenset())))
+    costs = total_costs(traffic(kernel, known, arch) for kernel in left)
+    sums = {
+        name: sum(cost.total for op, cost in costs.items() if op.startswith(begin))
+        for name, begin in _BEGIN.items()
+    }
+    sums["sectors loaded"] += sum(copied(k, known, 16, tag_sectors, arch) for k in sequence.kernels)
+    return sums
