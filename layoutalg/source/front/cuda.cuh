@@ -178,11 +178,13 @@ typedef __nv_bfloat162 nv_bfloat162;
 struct __attribute__((aligned(4))) __half2 { __half x, y; __host__ __device__ __half2() = default;
     __host__ __device__ __half2(__half, __half); };
 typedef __half2 half2;
-struct __nv_fp8_e4m3 { unsigned char bits; __host__ __device__ __nv_fp8_e4m3() = default;
+struct __nv_fp8_e4m3 { unsigned char __x; __host__ __device__ __nv_fp8_e4m3() = default;
     __host__ __device__ explicit __nv_fp8_e4m3(float); __host__ __device__ explicit operator float() const; };
-struct __nv_fp8_e5m2 { unsigned char bits; __host__ __device__ __nv_fp8_e5m2() = default;
+struct __nv_fp8_e5m2 { unsigned char __x; __host__ __device__ __nv_fp8_e5m2() = default;
     __host__ __device__ explicit __nv_fp8_e5m2(float); __host__ __device__ explicit operator float() const; };
-#define LAYOUTALG_OPERATOR(type, op) __host__ __device__ type operator op(type, type);
+#define LAYOUTALG_OPERATOR(type, op) __host__ __device__ type operator op(type, type); \
+    __host__ __device__ inline type& operator op##=(type& x, type y) { return x = x op y; }
+__host__ __device__ __half2 operator-(__half2); __host__ __device__ __nv_bfloat162 operator-(__nv_bfloat162);
 LAYOUTALG_OPERATOR(__half2, +) LAYOUTALG_OPERATOR(__half2, -) LAYOUTALG_OPERATOR(__half2, *)
 LAYOUTALG_OPERATOR(__half2, /) LAYOUTALG_OPERATOR(__nv_bfloat162, +) LAYOUTALG_OPERATOR(__nv_bfloat162, -)
 LAYOUTALG_OPERATOR(__nv_bfloat162, *) LAYOUTALG_OPERATOR(__nv_bfloat162, /)
