@@ -138,7 +138,7 @@ class Reader(Statements):
         while True:
             try:
                 self._at_once(parts, {**changed, counter: None}, formless)
-                carried = next((t.why for t in self.touches[mark:] if t.carried), "")
+                carried = next((t.why or CARRIED.why for t in self.touches[mark:] if t.carried), "")
                 if not carried and not self._lost(start, changed):
                     return False
                 reason = carried or "what it leaves in variables is not known"

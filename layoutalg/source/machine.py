@@ -29,6 +29,7 @@ from layoutalg.source.terms import (
     negated,
     opened,
     scale,
+    size,
     table_of,
 )
 from layoutalg.source.values import (
@@ -52,11 +53,16 @@ from layoutalg.source.values import (
     only_real,
     read,
     same_kind,
+    unknown,
     warp_uniform,
     written,
 )
 
 Condition: TypeAlias = "Sum | Unknown"
+
+
+ASKED = "the condition of "
+"""Name of a condition that is not known, in front of its line: a number 0 or 1, another one in each lane."""
 
 
 class TooLong(Exception):
@@ -146,24 +152,31 @@ class Place:
 
 def conjunction(a: Condition, b: Condition) -> Condition:
     """Both conditions."""
-    if isinstance(a, Unknown):
-        return ZERO if isinstance(b, Sum) and b.known and not b.constant else a
-    if isinstance(b, Unknown):
-        return ZERO if a.known and not a.constant else b
-    return both(a, b)
+    return both(a, b) if isinstance(a, Sum) and isinstance(b, Sum) else _joined(both, a, b)
 
 
 def inverse(a: Condition) -> Condition:
     """The opposite of a condition."""
-    return a if isinstance(a, Unknown) else negated(a)
+    if isinstance(a, Unknown):
+        return replace(a, least=negated(a.most), most=negated(a.least))
+    return negated(a)
 
 
 def disjunction(a: Condition, b: Condition) -> Condition:
     """At least one of two conditions."""
-    if isinstance(a, Unknown) or isinstance(b, Unknown):
-        unknown, other = (a, b) if isinstance(a, Unknown) else (b, a)
-        return other if isinstance(other, Sum) and other.known and other.constant else unknown
-    return either(a, b)
+    return either(a, b) if isinstance(a, Sum) and isinstance(b, Sum) else _joined(either, a, b)
+
+
+def _joined(join: Callable[[Sum, Sum], Sum], a: Condition, b: Condition) -> Condition:
+    """Two conditions joined, one of which is not known at least: between what both are joined to."""
+    least, most = (
+        join(*(each if isinstance(each, Sum) else getattr(each, bound) for each in (a, b)))
+        for bound in ("least", "most")
+    )
+    if least.key == most.key:
+        return least
+    unknown = sorted((each for each in (a, b) if isinstance(each, Unknown)), key=lambda each: each.asked != "")
+    return replace(unknown[0], least=least, most=most)
 
 
 _UNDONE = (
@@ -336,6 +349,10 @@ class State:
             merged = self.merge(condition, saved, self.variables)
             self.variables = merged if keys is None else {k: v for k, v in merged.items() if k in keys}
 
+    def asked(self, node: Node, value: Value) -> Unknown:
+        """A condition that a node asks in each lane, of a value that is not known."""
+        return replace(unknown(value), asked=f"{ASKED}{self.place_of(node.line)}", least=ZERO, most=ONE)
+
     # --- what is touched --------------------------------------------------------------------------------
 
     def touch(
@@ -358,19 +375,26 @@ class State:
         array = name or (target.array.name if isinstance(target, Address) else "")
         unread: Unknown | None = target if isinstance(target, Unknown) else None
         conditions: list[Sum] = []
+        again = False
         for condition in self.conditions():
-            if isinstance(condition, Unknown):
+            if isinstance(condition, Unknown) and condition.asked and not condition.name:
+                self.opened[condition.asked] = (0, 1)
+                conditions += (condition.most, size(condition.asked, 0, 1))
+                again = again or condition.carried
+            elif isinstance(condition, Unknown):
                 reason = f"whether it is executed is not known: {condition.why}"
                 unread = unread or Unknown(reason, condition.name, condition.carried)
-            elif not (condition.known and condition.constant):
+            else:
                 conditions.append(condition)
+        conditions = [each for each in conditions if not (each.known and each.constant)]
         if self.caller is not None and any(condition.known for condition in conditions):
             return  # a way that the library does not take is nothing to tell
         offset = target.offset if isinstance(target, Address) else ZERO
         at = self.caller or node
         made = Touch(at.line, at.column, op, array, offset, width, tuple(conditions), tuple(self.turns))
+        made.carried = again
         if unread is not None:
-            made.why, made.carried = unread.why, unread.carried
+            made.why, made.carried = unread.why, unread.carried or again
             made.wanted = (unread.name,) if unread.name else ()
         if of is not None and of.space == "shared":
             made.declared = self.declaration(of.key)

@@ -146,12 +146,19 @@ class Object:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unknown:
-    """Not known: `why` is a clause that follows "not read:"."""
+    """Not known: `why` is a clause that follows "not read:".
+
+    Of a condition that is asked in each lane, `asked` is its name: it holds where `least` does, and nowhere
+    but where `most` does.
+    """
 
     why: str
     name: str = ""
     carried: bool = False
     array: Array | None = None
+    asked: str = ""
+    least: Sum = ZERO
+    most: Sum = ONE
 
 
 Value: TypeAlias = "Number | Address | Quotient | Real | Record | Cells | Closure | Code | Object | Unknown"

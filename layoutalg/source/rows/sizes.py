@@ -10,7 +10,7 @@ from typing import NamedTuple
 from layoutalg.arch import Arch
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.source.costs import LANE_NAMES, Cost, period_of, rule_of
-from layoutalg.source.machine import Bound, Touch
+from layoutalg.source.machine import ASKED, Bound, Touch
 from layoutalg.source.terms import SIZE, ZERO, Sum, atoms_of, constant, sizes, substitute, unwrapped, variable
 
 TAKEN = 1024
@@ -134,7 +134,11 @@ class Open:
 
     def _deciding(self, touch: Touch, every: bool) -> list[Sum]:
         """The conditions that depend on them, all or those that turn off a part of the lanes."""
-        return [c for c in touch.conditions if self.names_in(c) and (every or c.variables & LANE_NAMES)]
+        return [
+            c for c in touch.conditions
+            if (names := self.names_in(c))
+            and (every or c.variables & LANE_NAMES or any(name.startswith(ASKED) for name in names))
+        ]  # fmt: skip
 
     def _full(self, touch: Touch, own: Touch) -> Touch:
         """A touch of all lanes for which the conditions hold that depend on nothing that is not given."""
