@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from layoutalg.source.front import Node, Type
-from layoutalg.source.machine import Condition, Place, conjunction, disjunction, inverse
+from layoutalg.source.machine import Place
 from layoutalg.source.places import LVALUE, Places
 from layoutalg.source.terms import (
     ONE,
@@ -34,6 +34,7 @@ from layoutalg.source.values import (
     Cells,
     Closure,
     Code,
+    Condition,
     Number,
     Quotient,
     Real,
@@ -44,8 +45,11 @@ from layoutalg.source.values import (
     arrays_in,
     blank,
     chosen,
+    conjunction,
     converted,
+    disjunction,
     fitted,
+    inverse,
     lost,
     moved,
     number,
@@ -254,7 +258,9 @@ class Expressions(Places):
         left, right = node.children
         if op in ("&&", "||"):
             both = self._of_two(node)
-            return Number(both, 8, False) if isinstance(both, Sum) else Unknown(*both[:3])
+            if isinstance(both, Sum):
+                return Number(both, 8, False)
+            return Unknown(both.why, both.name, both.carried)
         if op == ",":
             self.effect(left)
             return self.value(right)

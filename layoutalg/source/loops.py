@@ -23,7 +23,7 @@ from typing import Any
 
 from layoutalg.limits import Most
 from layoutalg.source.front import Node, Type
-from layoutalg.source.machine import Bound, Condition, Frame, TooLong, conjunction, disjunction, inverse
+from layoutalg.source.machine import Bound, Frame, TooLong
 from layoutalg.source.recurrences import (
     CARRIED,
     LANES,
@@ -60,7 +60,22 @@ from layoutalg.source.terms import (
     unwrapped,
     variable,
 )
-from layoutalg.source.values import UNSET, Address, Cells, Number, Real, Unknown, Value, chosen, lost, number
+from layoutalg.source.values import (
+    UNSET,
+    Address,
+    Cells,
+    Condition,
+    Number,
+    Real,
+    Unknown,
+    Value,
+    chosen,
+    conjunction,
+    disjunction,
+    inverse,
+    lost,
+    number,
+)
 
 _COUNTER = Type("int", "long", 8, 8, True)
 """The type of the number of a turn."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from layoutalg.errors import ParseError
 from layoutalg.limits import Most
@@ -20,13 +20,10 @@ from layoutalg.source.terms import (
     ONE,
     ZERO,
     Sum,
-    both,
     compare,
     constant,
-    either,
     floor_div,
     minus,
-    negated,
     opened,
     scale,
     size,
@@ -40,6 +37,7 @@ from layoutalg.source.values import (
     Address,
     Array,
     Cells,
+    Condition,
     Number,
     Real,
     Record,
@@ -47,7 +45,10 @@ from layoutalg.source.values import (
     Value,
     blank,
     chosen,
+    conjunction,
+    disjunction,
     elements,
+    inverse,
     leaf,
     lost,
     only_real,
@@ -57,9 +58,6 @@ from layoutalg.source.values import (
     warp_uniform,
     written,
 )
-
-Condition: TypeAlias = "Sum | Unknown"
-
 
 ASKED = "the condition of "
 """Name of a condition that is not known, in front of its line: a number 0 or 1, another one in each lane."""
@@ -148,35 +146,6 @@ class Place:
     why: Unknown | None = None
     narrow: int | None = None
     choice: tuple[Condition, Place, Place] | None = None
-
-
-def conjunction(a: Condition, b: Condition) -> Condition:
-    """Both conditions."""
-    return both(a, b) if isinstance(a, Sum) and isinstance(b, Sum) else _joined(both, a, b)
-
-
-def inverse(a: Condition) -> Condition:
-    """The opposite of a condition."""
-    if isinstance(a, Unknown):
-        return replace(a, least=negated(a.most), most=negated(a.least))
-    return negated(a)
-
-
-def disjunction(a: Condition, b: Condition) -> Condition:
-    """At least one of two conditions."""
-    return either(a, b) if isinstance(a, Sum) and isinstance(b, Sum) else _joined(either, a, b)
-
-
-def _joined(join: Callable[[Sum, Sum], Sum], a: Condition, b: Condition) -> Condition:
-    """Two conditions joined, one of which is not known at least: between what both are joined to."""
-    least, most = (
-        join(*(each if isinstance(each, Sum) else getattr(each, bound) for each in (a, b)))
-        for bound in ("least", "most")
-    )
-    if least.key == most.key:
-        return least
-    unknown = sorted((each for each in (a, b) if isinstance(each, Unknown)), key=lambda each: each.asked != "")
-    return replace(unknown[0], least=least, most=most)
 
 
 _UNDONE = (
