@@ -91,7 +91,8 @@ def own_uses(parser: Any, kernel: Any, uses: list[Instance]) -> list[Instance]:
     out = []
     for number, (use, (wrong, _)) in enumerate(zip(uses, errors, strict=True)):
         made = None if wrong else instance_in(unit.cursor, f"layoutalg_use{number}", kernel.spelling)
-        if made is None or made.location == kernel.location:
+        places = [(at.location.file.name, at.location.offset) for at in (made or kernel, kernel)]
+        if places[0] == places[1]:
             out.append(use)
     return out
 
@@ -235,7 +236,9 @@ class Templates:
         for _ in range(ROUNDS):
             values = {name: self._options(name, kind)[0] for name, kind in kinds.items()}
             best = min(self._judged(self._trials(use, values, kinds)), key=_errors)
-            unknown = [found for message in best.own if (found := UNKNOWN.match(message))]
+            here = {found[3] for found in _DECLARED.finditer(use.declared + use.bound)}
+            names = (UNKNOWN.match(message) for message in best.own)
+            unknown = [found for found in names if found is not None and found[1] not in here]
             for found in unknown:
                 use, freed = _freed(use, found[1])
                 kinds |= freed or {found[1]: self._kind(use, found)}
@@ -295,8 +298,13 @@ class Templates:
 
 
 def _freed(use: Instance, name: str) -> tuple[Instance, dict[str, str]]:
-    """A use without the declarations that need an undeclared name, and the kinds of what they declare."""
+    """A use without the declarations that need an undeclared name, and the kinds of what they declare.
+
+    A plain name, of which nothing is asked there, gets a value itself.
+    """
     kinds: dict[str, str] = {}
+    if re.search(rf"\b{re.escape(name)}\s*(?:[.(\[<]|->|::)", use.declared + use.bound) is None:
+        return use, kinds
 
     def gone(found: re.Match[str]) -> str:
         if name not in words_in([found[4]]):
