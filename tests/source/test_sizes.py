@@ -33,7 +33,8 @@ def bodies(draw: st.DrawFn) -> str:
 
 def read(texts: list[str], pointers: str = "", **values: int) -> list[SourceAccess]:
     """The accesses of kernels of one thread dimension, a kernel for each text."""
-    head = f"({pointers}float* g, int n, int m) {{{{ extern __shared__ float s[]; const int t = threadIdx.x; {{}} }}}}"
+    head = f"({pointers}float* g, int n, int m) {{{{ extern __shared__ float s[]; "
+    head += "const int t = threadIdx.x; {} }}"
     kernels = [f"__global__ void k{at}{head.format(text)}" for at, text in enumerate(texts)]
     return [a for a in read_kernel("\n".join(kernels), 64, sets=values).memory if a.reached]
 

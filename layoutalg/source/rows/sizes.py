@@ -149,20 +149,22 @@ class Open:
         """Values for names: sizes first, then small ones, no least one where conditions have a most one,
         those that rise or fall in the order of the parameters, then those at which conditions change."""
         changes: dict[str, set[int]] = {name: set() for name in names}
-        bounding = set[str]()
+        below, above = set[str](), set[str]()  # a number that is at least, or at most, what one of these is
         for atom in atoms_of(*(c for touch in touches for c in touch.conditions)):
             inner = atom.args[0] if atom.op in ("zero", "nonneg") else ZERO
-            bounding |= {str(part.data)[1:] for part, k in inner.parts if k > 0 and atom.op == "nonneg"}
+            for part, k in inner.parts if atom.op == "nonneg" else ():
+                (above if k > 0 else below).add(str(part.data)[1:])
             for (part, k), *others in [inner.parts] if inner.parts else []:
                 if not others and part.op in ("var", "open") and str(part.data)[1:] in changes:
                     at = -inner.constant // k
                     changes[str(part.data)[1:]] |= {at - 1, at, at + 1}
         for value in (TAKEN, TAKEN << 6, TAKEN >> 3, 1, 0):
             yield {name: self._within(name, value) for name in names}
-        yield {name: self._within(name, TAKEN * (name in bounding)) for name in names}
-        order = [name for name in self.ranges if name in names]
+        yield {name: self._within(name, TAKEN * (name in above)) for name in names}
+        order = [name for name in self.ranges if name in below & above]
         for ordered in (order, order[::-1]):
-            yield {name: self._within(name, TAKEN * at) for at, name in enumerate(ordered, 1)}
+            rising = {name: TAKEN * at for at, name in enumerate(ordered, 1)}
+            yield {name: self._within(name, rising.get(name, TAKEN << 6)) for name in names}
         for name in names:
             for value in (0, 1, 2, *sorted(changes[name])):
                 yield {other: self._within(other, value if other == name else TAKEN) for other in names}
