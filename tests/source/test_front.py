@@ -384,8 +384,46 @@ __global__ void k(float* p) { p[twice(threadIdx.x)] = 1; }"""
 
 
 def test_a_class_that_is_not_closed_is_left_out(tmp_path: Path) -> None:
-    (tmp_path / "host.h").write_text(
-        "struct Timer { void go(); Missing a;\n#define OPEN {\n void stop() OPEN OPEN int n; };\n"
-    )
+    (tmp_path / "host.h").write_text("""
+class Timer {
+    std::array<int, 3> all(int loops)
+    {
+        int first = run(loops, [=](int way) {
+#ifdef OTHER
+#endif
+        });
+        int second = run(loops, [=](int way) {
+#ifdef OTHER
+#endif
+        });
+        int third = run(loops, [=](int way) {
+#ifdef OTHER
+#endif
+        });
+    }
+    template <typename Func>
+    int run(int loops, Func f)
+    {
+#ifdef OTHER
+#ifdef OTHER
+        for (int way = (int)FIRST;
+             way <= (int)FIRST;
+        for (int way = (int)FIRST;
+             way <= (int)LAST;
+#endif
+#endif
+             way++) {
+            int warm = 5;
+            for (int i = 0; i < warm; ++i) f(way);
+            if (time < best) {
+                best = time;
+                found = way;
+            }
+        }
+
+        return found;
+    }
+};
+""")
     text = '#include "host.h"\n__global__ void k(float* p) { p[threadIdx.x] = 1; }'
     assert [a.read for a in read_kernel(text, 32, folder=str(tmp_path)).memory] == [True]

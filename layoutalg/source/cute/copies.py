@@ -26,14 +26,7 @@ from layoutalg.source.cute.values import FROZEN, Index, Tensor, Tiled, frozen, i
 from layoutalg.source.front import Node
 from layoutalg.source.places import Places
 from layoutalg.source.terms import ONE, ZERO, Sum, truth
-from layoutalg.source.values import (
-    Address,
-    Condition,
-    Number,
-    Real,
-    Unknown,
-    unknown,
-)
+from layoutalg.source.values import Address, Condition, Number, Real, Unknown, unknown
 
 SIDES: tuple[Literal["src"], Literal["dst"]] = ("src", "dst")
 
