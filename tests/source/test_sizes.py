@@ -31,10 +31,11 @@ def bodies(draw: st.DrawFn) -> str:
     return f"{head} s[{shift}{index.text}] = g[{source.text}];"
 
 
-def read(texts: list[str], pointers: str = "", **values: int) -> list[SourceAccess]:
+def read(texts: list[str], **values: int) -> list[SourceAccess]:
     """The accesses of kernels of one thread dimension, a kernel for each text."""
-    head = f"({pointers}float* g, int n, int m) {{{{ extern __shared__ float s[]; "
-    head += "const int t = threadIdx.x; {} }}"
+    head = (
+        "(float* p, float* g, int n, int m) {{ extern __shared__ float s[]; const int t = threadIdx.x; {} }}"
+    )
     kernels = [f"__global__ void k{at}{head.format(text)}" for at, text in enumerate(texts)]
     return [a for a in read_kernel("\n".join(kernels), 64, sets=values).memory if a.reached]
 
@@ -132,7 +133,7 @@ def test_lanes_that_data_turns_off_add_nothing(number: int) -> None:
     head = "const int i = blockIdx.x; const bool v = p[t] > 0.5f; "
     texts = [head + MASKED[number].replace("COND", cond) for cond in (DATA[number % len(DATA)], *masks)]
     rows: list[list[SourceAccess]] = [[] for _ in texts]
-    for access in read(texts, pointers="float* p, ", n=1024):
+    for access in read(texts, n=1024):
         rows[access.line - 1] += [access] if access.array in ("s", "g") else []
     most, *others = rows
     assert any("the condition of line 1" in access.sizes for access in most)
