@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from layoutalg.source.front import Node, Type
-from layoutalg.source.machine import Condition, Place, conjunction, inverse
+from layoutalg.source.machine import Place
 from layoutalg.source.places import LVALUE, Places
 from layoutalg.source.terms import (
     ONE,
@@ -16,7 +16,6 @@ from layoutalg.source.terms import (
     compare,
     constant,
     divide,
-    either,
     floor_div,
     minus,
     multiply,
@@ -35,6 +34,7 @@ from layoutalg.source.values import (
     Cells,
     Closure,
     Code,
+    Condition,
     Number,
     Quotient,
     Real,
@@ -45,8 +45,11 @@ from layoutalg.source.values import (
     arrays_in,
     blank,
     chosen,
+    conjunction,
     converted,
+    disjunction,
     fitted,
+    inverse,
     lost,
     moved,
     number,
@@ -155,12 +158,28 @@ class Expressions(Places):
         """An expression as a condition: 0 or 1 per thread, or why it is not known."""
         if node is None:
             return ONE
+        inner = node
+        while inner.kind == "cast" and inner.children[0] is not None:
+            inner = inner.children[0]
+        if inner.kind == "binary" and inner.value in ("&&", "||"):
+            return self._of_two(inner)
+        if (inner.kind, inner.value) == ("unary", "!"):
+            return inverse(self.condition(inner.part(0)))
         value = self.value(node)
         if isinstance(value, Number):
             return truth(value.exact)
         if isinstance(value, Real) and value.value is not None:
             return ONE if value.value else ZERO
-        return present(value) if isinstance(value, Address) else unknown(value)
+        if isinstance(value, Address):
+            return present(value)
+        return self.asked(node, value)
+
+    def _of_two(self, node: Node) -> Condition:
+        """Two conditions, of which the second is asked where the first does not decide."""
+        left, right = node.children
+        join, first = (conjunction if node.value == "&&" else disjunction), self.condition(left)
+        rest = first if node.value == "&&" else inverse(first)
+        return join(first, self.only_where(rest, lambda: self.condition(right)))
 
     def _cast(self, node: Node) -> Value:
         inner = node.children[0]
@@ -238,17 +257,10 @@ class Expressions(Places):
         op = node.value
         left, right = node.children
         if op in ("&&", "||"):
-            first = self.condition(left)
-            rest = first if op == "&&" else inverse(first)
-            second = self.only_where(rest, lambda: self.condition(right))
-            if isinstance(first, Sum) and isinstance(second, Sum):
-                joined = conjunction(first, second) if op == "&&" else either(first, second)
-                return Number(joined, 8, False) if isinstance(joined, Sum) else joined
-            sure = first if isinstance(first, Sum) else second
-            other = second if isinstance(first, Sum) else first
-            if isinstance(sure, Sum) and sure.known and sure.constant == (op == "||"):
-                return Number(sure, 8, False)
-            return unknown(other) if not isinstance(other, Sum) else Number(other, 8, False)
+            both = self._of_two(node)
+            if isinstance(both, Sum):
+                return Number(both, 8, False)
+            return Unknown(both.why, both.name, both.carried)
         if op == ",":
             self.effect(left)
             return self.value(right)

@@ -18,17 +18,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from layoutalg.limits import Most
 from layoutalg.source.front import Node, Type
-from layoutalg.source.machine import Bound, Condition, Frame, TooLong, conjunction, disjunction, inverse
+from layoutalg.source.machine import Bound, Frame, TooLong
 from layoutalg.source.recurrences import (
     CARRIED,
     LANES,
     MoreChanges,
     NoForm,
+    Parts,
+    Tried,
     Walk,
     affine,
     alike,
@@ -60,7 +61,22 @@ from layoutalg.source.terms import (
     unwrapped,
     variable,
 )
-from layoutalg.source.values import UNSET, Address, Cells, Number, Real, Unknown, Value, chosen, lost, number
+from layoutalg.source.values import (
+    UNSET,
+    Address,
+    Cells,
+    Condition,
+    Number,
+    Real,
+    Unknown,
+    Value,
+    chosen,
+    conjunction,
+    disjunction,
+    inverse,
+    lost,
+    number,
+)  # fmt: skip
 
 _COUNTER = Type("int", "long", 8, 8, True)
 """The type of the number of a turn."""
@@ -80,26 +96,6 @@ FEW = 4
 """Turns that are read one by one with their sums as they are."""
 
 
-@dataclass(slots=True)
-class _Parts:
-    """The parts of a loop; `first`: the condition is asked before the first turn."""
-
-    condition: Node | None
-    step: Node | None
-    body: Node
-    first: bool
-
-
-@dataclass(slots=True)
-class _Tried:
-    """The result of a trial turn of the body: stand-ins, values after the turn, the condition."""
-
-    names: dict[str, int]
-    after: dict[int, Value]
-    condition: Condition
-    formless: set[int]
-
-
 class Reader(Statements):
     """All of a kernel; `changes` are the variables that loops are known to change, by their bodies."""
 
@@ -113,11 +109,11 @@ class Reader(Statements):
             init, condition, step, _ = node.children
             if init is not None:
                 self.run(init)
-            parts = _Parts(condition, step, node.part(3), True)
+            parts = Parts(condition, step, node.part(3), True)
         elif node.kind == "while":
-            parts = _Parts(node.children[0], None, node.part(-1), True)
+            parts = Parts(node.children[0], None, node.part(-1), True)
         else:
-            parts = _Parts(node.children[1], None, node.part(0), False)
+            parts = Parts(node.children[1], None, node.part(0), False)
         counter = self.hold(number(0, _COUNTER), _COUNTER)
         self.counters.append(counter)
         try:
@@ -126,7 +122,7 @@ class Reader(Statements):
             self.counters = self.counters[: self.counters.index(counter)]
             self.variables.pop(counter, None)
 
-    def _looped(self, node: Node, parts: _Parts, counter: int) -> bool:
+    def _looped(self, node: Node, parts: Parts, counter: int) -> bool:
         """Read a loop whose turns are counted in a variable of no name."""
         start, mark, back = dict(self.variables), len(self.touches), self.kept()
         if id(node) in self.unrolled:
@@ -138,7 +134,7 @@ class Reader(Statements):
         while True:
             try:
                 self._at_once(parts, {**changed, counter: None}, formless)
-                carried = next((t.why for t in self.touches[mark:] if t.carried), "")
+                carried = next((t.why or CARRIED.why for t in self.touches[mark:] if t.carried), "")
                 if not carried and not self._lost(start, changed):
                     return False
                 reason = carried or "what it leaves in variables is not known"
@@ -164,7 +160,7 @@ class Reader(Statements):
             self.unrolling -= 1
         return False
 
-    def _one_by_one(self, parts: _Parts) -> int:
+    def _one_by_one(self, parts: Parts) -> int:
         """Read a loop turn by turn, and return its turns; where it does not end, all is as it was before."""
         back, until = self.kept(), self.until
         self.until = min(until, self.steps + self.most_steps // SHARE)
@@ -190,7 +186,7 @@ class Reader(Statements):
                 return True
         return False
 
-    def _not_read(self, parts: _Parts, why: str, name: str) -> None:
+    def _not_read(self, parts: Parts, why: str, name: str) -> None:
         """The body once, under a condition that is not known; a value of `name` would settle it."""
         carried = bool(self.turns)  # of an outer loop that is read turn by turn, more is known
         reason = Unknown(f"the turns of its loop are not known: {why}", name, carried)
@@ -215,7 +211,7 @@ class Reader(Statements):
 
     # --- once for all turns -----------------------------------------------------------------------------
 
-    def _at_once(self, parts: _Parts, may_change: Collection[int], formless: set[int]) -> None:
+    def _at_once(self, parts: Parts, may_change: Collection[int], formless: set[int]) -> None:
         for key in declared_in(parts.body):
             self.variables.pop(key, None)
         start = dict(self.variables)
@@ -270,7 +266,7 @@ class Reader(Statements):
         if fresh:
             raise MoreChanges(fresh)
 
-    def _as_tried(self, before: dict[int, Value], tried: _Tried, forms: dict[int, Any]) -> None:
+    def _as_tried(self, before: dict[int, Value], tried: Tried, forms: dict[int, Any]) -> None:
         """Raise where a turn has changed a variable in another way than the try.
 
         The trial turn assumes that a pointer stays in its array.  Where it does not, the turn stores to a
@@ -288,7 +284,7 @@ class Reader(Statements):
         if formless:
             raise MoreChanges([], formless)
 
-    def _enter(self, forms: dict[int, Any], start: dict[int, Value], turn: Sum, tried: _Tried) -> None:
+    def _enter(self, forms: dict[int, Any], start: dict[int, Value], turn: Sum, tried: Tried) -> None:
         """Give every variable that the loop changes its value at a turn."""
         for key in tried.after:
             before = start[key]
@@ -304,8 +300,8 @@ class Reader(Statements):
                 self.variables[key] = Address(before.array, form(turn))
 
     def _tried(
-        self, parts: _Parts, start: dict[int, Value], may_change: Collection[int], formless: set[int]
-    ) -> _Tried:
+        self, parts: Parts, start: dict[int, Value], may_change: Collection[int], formless: set[int]
+    ) -> Tried:
         """Read a trial turn in which every changed variable stands for itself."""
         names: dict[str, int] = {}
         counter = self.counters[-1]
@@ -356,10 +352,10 @@ class Reader(Statements):
         finally:
             self.trying -= 1
             back()
-        return _Tried(names, after, condition, formless)
+        return Tried(names, after, condition, formless)
 
     def _solved(
-        self, tried: _Tried, start: dict[int, Value], parts: _Parts, name: str
+        self, tried: Tried, start: dict[int, Value], parts: Parts, name: str
     ) -> tuple[dict[int, Any], Sum, int, Sum]:
         """(value at a turn for each variable, condition of a turn, turns at most, turns of a lane)."""
         names = dict(tried.names)
@@ -404,7 +400,7 @@ class Reader(Statements):
         return forms, guard, turns, count
 
     def _counted(
-        self, tried: _Tried, solved: dict[str, Any], walk: Walk, parts: _Parts, name: str
+        self, tried: Tried, solved: dict[str, Any], walk: Walk, parts: Parts, name: str
     ) -> tuple[int, Sum, Sum]:
         """(most turns, turns of a lane, condition of a turn)."""
         condition = tried.condition
@@ -441,7 +437,7 @@ class Reader(Statements):
         return turns, constant(turns), ONE
 
     def _by_sizes(
-        self, until: Sum, at: Sum, condition: Sum, forms: dict[str, Any], walk: Walk, parts: _Parts, name: str
+        self, until: Sum, at: Sum, condition: Sum, forms: dict[str, Any], walk: Walk, parts: Parts, name: str
     ) -> tuple[int, Sum, Sum]:
         """The answer of `_counted` where numbers that are not given decide how many turns there are."""
         turns = max(until.high, 0) + 1
@@ -460,7 +456,7 @@ class Reader(Statements):
 
     # --- turn by turn -----------------------------------------------------------------------------------
 
-    def _turn_by_turn(self, parts: _Parts) -> int:
+    def _turn_by_turn(self, parts: Parts) -> int:
         """Read the body for each turn, and return their number; raises NoForm where it does not end."""
         effects = parts.condition is not None and self._acts(parts.condition)
         with self.frame("loop") as frame:
@@ -542,7 +538,7 @@ class Reader(Statements):
 
     # --- what a loop changes ----------------------------------------------------------------------------
 
-    def _changed(self, parts: _Parts) -> dict[int, None]:
+    def _changed(self, parts: Parts) -> dict[int, None]:
         """The variables that a loop is known to change: by its text, and by what was read of it before."""
         if id(parts.body) not in self.changes:
             keys = self.changes[id(parts.body)] = {}

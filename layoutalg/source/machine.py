@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from layoutalg.errors import ParseError
 from layoutalg.limits import Most
@@ -20,15 +20,13 @@ from layoutalg.source.terms import (
     ONE,
     ZERO,
     Sum,
-    both,
     compare,
     constant,
-    either,
     floor_div,
     minus,
-    negated,
     opened,
     scale,
+    size,
     table_of,
 )
 from layoutalg.source.values import (
@@ -39,6 +37,7 @@ from layoutalg.source.values import (
     Address,
     Array,
     Cells,
+    Condition,
     Number,
     Real,
     Record,
@@ -46,17 +45,22 @@ from layoutalg.source.values import (
     Value,
     blank,
     chosen,
+    conjunction,
+    disjunction,
     elements,
+    inverse,
     leaf,
     lost,
     only_real,
     read,
     same_kind,
+    unknown,
     warp_uniform,
     written,
 )
 
-Condition: TypeAlias = "Sum | Unknown"
+ASKED = "the condition of "
+"""Name of a condition that is not known, in front of its line: a number 0 or 1, another one in each lane."""
 
 
 class TooLong(Exception):
@@ -142,28 +146,6 @@ class Place:
     why: Unknown | None = None
     narrow: int | None = None
     choice: tuple[Condition, Place, Place] | None = None
-
-
-def conjunction(a: Condition, b: Condition) -> Condition:
-    """Both conditions."""
-    if isinstance(a, Unknown):
-        return ZERO if isinstance(b, Sum) and b.known and not b.constant else a
-    if isinstance(b, Unknown):
-        return ZERO if a.known and not a.constant else b
-    return both(a, b)
-
-
-def inverse(a: Condition) -> Condition:
-    """The opposite of a condition."""
-    return a if isinstance(a, Unknown) else negated(a)
-
-
-def disjunction(a: Condition, b: Condition) -> Condition:
-    """At least one of two conditions."""
-    if isinstance(a, Unknown) or isinstance(b, Unknown):
-        unknown, other = (a, b) if isinstance(a, Unknown) else (b, a)
-        return other if isinstance(other, Sum) and other.known and other.constant else unknown
-    return either(a, b)
 
 
 _UNDONE = (
@@ -336,6 +318,10 @@ class State:
             merged = self.merge(condition, saved, self.variables)
             self.variables = merged if keys is None else {k: v for k, v in merged.items() if k in keys}
 
+    def asked(self, node: Node, value: Value) -> Unknown:
+        """A condition that a node asks in each lane, of a value that is not known."""
+        return replace(unknown(value), asked=f"{ASKED}{self.place_of(node.line)}", least=ZERO, most=ONE)
+
     # --- what is touched --------------------------------------------------------------------------------
 
     def touch(
@@ -358,19 +344,26 @@ class State:
         array = name or (target.array.name if isinstance(target, Address) else "")
         unread: Unknown | None = target if isinstance(target, Unknown) else None
         conditions: list[Sum] = []
+        again = False
         for condition in self.conditions():
-            if isinstance(condition, Unknown):
+            if isinstance(condition, Unknown) and condition.asked and not condition.name:
+                self.opened[condition.asked] = (0, 1)
+                conditions += (condition.most, size(condition.asked, 0, 1))
+                again = again or condition.carried
+            elif isinstance(condition, Unknown):
                 reason = f"whether it is executed is not known: {condition.why}"
                 unread = unread or Unknown(reason, condition.name, condition.carried)
-            elif not (condition.known and condition.constant):
+            else:
                 conditions.append(condition)
+        conditions = [each for each in conditions if not (each.known and each.constant)]
         if self.caller is not None and any(condition.known for condition in conditions):
             return  # a way that the library does not take is nothing to tell
         offset = target.offset if isinstance(target, Address) else ZERO
         at = self.caller or node
         made = Touch(at.line, at.column, op, array, offset, width, tuple(conditions), tuple(self.turns))
+        made.carried = again
         if unread is not None:
-            made.why, made.carried = unread.why, unread.carried
+            made.why, made.carried = unread.why, unread.carried or again
             made.wanted = (unread.name,) if unread.name else ()
         if of is not None and of.space == "shared":
             made.declared = self.declaration(of.key)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from layoutalg.source.front import Node, Type
-from layoutalg.source.machine import Condition, Frame, Place, inverse
+from layoutalg.source.machine import Frame, Place
 from layoutalg.source.terms import ZERO, Sum, constant, scale, select
 from layoutalg.source.unread import Unread
 from layoutalg.source.values import (
@@ -23,6 +23,7 @@ from layoutalg.source.values import (
     Address,
     Array,
     Closure,
+    Condition,
     Number,
     Real,
     Record,
@@ -32,6 +33,7 @@ from layoutalg.source.values import (
     chosen,
     converted,
     fitted,
+    inverse,
     lost,
     moved,
     number,
@@ -458,10 +460,14 @@ class Places(Unread):
                 node, f"{name}.b{8 * kind.bytes}", target, kind.bytes, address.array.name, address.array
             )
         elif kind.kind == "record" and kind.fields and all(at >= 0 for _, at, _ in kind.fields):
-            if kind.union or kind.narrow or kind.others:
+            parts = {at: part for _, at, part in kind.fields}  # of members of a union at one byte one
+            spans = [(at, at + part.bytes) for _, at, part in kind.fields]
+            apart = all(at == other or end <= other or other <= at for at, end in spans for other in parts)
+            alike = all(end == at + parts[at].bytes for at, end in spans)
+            if kind.narrow or kind.others or not (apart and alike):
                 self.refuse(node, name, address.array.name, f"how a {kind.name} is moved is the compiler's")
                 return
-            for _, at, part in kind.fields:
+            for at, part in parts.items():
                 self.memory(node, verb, Place(part, moved(address, constant(at)), why=place.why))
         elif kind.kind == "array" and kind.to is not None and 0 < kind.extent <= MOST_MOVED:
             for at in range(0, kind.bytes, kind.to.bytes):

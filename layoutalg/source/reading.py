@@ -15,7 +15,7 @@ from layoutalg.source.costs import Cost, Launch, cost_of, lane_variables, sum_of
 from layoutalg.source.cute import is_cute, parameter_of
 from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
 from layoutalg.source.loops import Reader
-from layoutalg.source.machine import Touch
+from layoutalg.source.machine import ASKED, Touch
 from layoutalg.source.rows import (
     CONSTANT,
     FETCH,
@@ -239,7 +239,10 @@ class _Reading:
             self.machine.name, tuple(map(self._placed, self.accesses)), tuple(self.wanted), tuple(self.notes),
             tuple(self.touches), tuple(self.unread), tuple(self.shared.values()), tuple(self.together),
             frozenset(self.seen), tuple(self._part(each) for each in sorted(self.unfollowed)),
-            tuple(TakenNumber(*each) for each in sorted(self.taken.items())),
+            tuple(
+                TakenNumber(name, "true" if name.startswith(ASKED) else value)
+                for name, value in sorted(self.taken.items())
+            ),
         )  # fmt: skip
 
     def _launched(self, kernel: Kernel) -> Kernel:

@@ -7,6 +7,7 @@
     turns_until  the turns after which a condition on affine variables is false
     entering     the elements of an array at the start of a turn; settled: behind the loop
     Walk         variables that go on from known numbers to known numbers, in every turn
+    Parts        of a loop; Tried, what a trial turn leaves
 
 The turn is a sum too: a variable of the loop, or a number.
 """
@@ -14,6 +15,7 @@ The turn is a sum too: a variable of the loop, or a number.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -41,12 +43,32 @@ from layoutalg.source.terms import (
     values,
     variable,
 )
-from layoutalg.source.values import Address, Cells, Number, Unknown, Value, unknown
+from layoutalg.source.values import Address, Cells, Condition, Number, Unknown, Value, unknown
 
 Form: TypeAlias = Callable[[Sum], Sum]
 """A variable at a turn."""
 
 CARRIED = Unknown("a loop changes it", carried=True)
+
+
+@dataclass(slots=True)
+class Parts:
+    """The parts of a loop; `first`: the condition is asked before the first turn."""
+
+    condition: Node | None
+    step: Node | None
+    body: Node
+    first: bool
+
+
+@dataclass(slots=True)
+class Tried:
+    """The result of a trial turn of the body: stand-ins, values after the turn, the condition."""
+
+    names: dict[str, int]
+    after: dict[int, Value]
+    condition: Condition
+    formless: set[int]
 
 
 class NoForm(Exception):

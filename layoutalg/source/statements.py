@@ -21,13 +21,14 @@ from layoutalg.source.front import (
     statements,
     touches_memory,
 )
-from layoutalg.source.machine import Condition, Frame, conjunction, disjunction, inverse
+from layoutalg.source.machine import Frame
 from layoutalg.source.terms import ONE, ZERO, Sum, add, compare, constant, floor_mod, scale, truth
 from layoutalg.source.values import (
     LOADED,
     REAL,
     UNSET,
     Address,
+    Condition,
     Number,
     Record,
     Unknown,
@@ -35,7 +36,10 @@ from layoutalg.source.values import (
     arrays_in,
     blank,
     chosen,
+    conjunction,
     converted,
+    disjunction,
+    inverse,
     moved,
     number,
     unknown,
@@ -254,8 +258,9 @@ class Statements(CuteCalls):
         op, operands = instruction.opcode, instruction.operands
         if op.startswith("setp.ne") and len(operands) == 3 and operands[2] in ("0", "0x0"):
             value = names.get(operands[1], UNSET)
-            outcome: Condition = truth(value.exact) if isinstance(value, Number) else unknown(value)
-            predicates[operands[0]] = outcome
+            predicates[operands[0]] = (
+                truth(value.exact) if isinstance(value, Number) else self.asked(node, value)
+            )
             return
         if (computed := self._computed(node, instruction, names)) is not None:
             names[operands[0].partition("|")[0]] = computed
@@ -402,7 +407,7 @@ class Statements(CuteCalls):
         other: Condition = ONE
         for label in (label for labels, _ in items for label in labels if label.kind == "case"):
             constant = self.value(label.children[0])
-            same: Condition = unknown(value)
+            same: Condition = self.asked(node, value)
             if isinstance(value, Number) and isinstance(constant, Number):
                 same = compare("==", value.exact, constant.exact)
             tests[id(label)] = same

@@ -36,9 +36,12 @@ from layoutalg.source.terms import (
     ZERO,
     Sum,
     add,
+    both,
     constant,
+    either,
     held,
     minus,
+    negated,
     select,
     truth,
     widest,
@@ -146,15 +149,25 @@ class Object:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unknown:
-    """Not known: `why` is a clause that follows "not read:"."""
+    """Not known: `why` is a clause that follows "not read:".
+
+    Of a condition that is asked in each lane, `asked` is its name: it holds where `least` does, and nowhere
+    but where `most` does.
+    """
 
     why: str
     name: str = ""
     carried: bool = False
     array: Array | None = None
+    asked: str = ""
+    least: Sum = ZERO
+    most: Sum = ONE
 
 
 Value: TypeAlias = "Number | Address | Quotient | Real | Record | Cells | Closure | Code | Object | Unknown"
+
+Condition: TypeAlias = "Sum | Unknown"
+"""0 or 1 in each lane, or not known."""
 
 REAL = Real()
 LOADED = Unknown("it depends on values that are loaded from memory")
@@ -182,7 +195,36 @@ def unknown(value: Value) -> Unknown:
     return Unknown("it depends on a value that is no number")
 
 
-def chosen(condition: Sum | Unknown, a: Value, b: Value) -> Value:
+def conjunction(a: Condition, b: Condition) -> Condition:
+    """Both conditions."""
+    return both(a, b) if isinstance(a, Sum) and isinstance(b, Sum) else _joined(both, a, b)
+
+
+def inverse(a: Condition) -> Condition:
+    """The opposite of a condition."""
+    if isinstance(a, Unknown):
+        return replace(a, least=negated(a.most), most=negated(a.least))
+    return negated(a)
+
+
+def disjunction(a: Condition, b: Condition) -> Condition:
+    """At least one of two conditions."""
+    return either(a, b) if isinstance(a, Sum) and isinstance(b, Sum) else _joined(either, a, b)
+
+
+def _joined(join: Callable[[Sum, Sum], Sum], a: Condition, b: Condition) -> Condition:
+    """Two conditions joined, one of which is not known at least: between what both are joined to."""
+    least, most = (
+        join(*(each if isinstance(each, Sum) else getattr(each, bound) for each in (a, b)))
+        for bound in ("least", "most")
+    )
+    if least.key == most.key:
+        return least
+    wider = min((each for each in (a, b) if isinstance(each, Unknown)), key=lambda each: each.asked != "")
+    return replace(wider, least=least, most=most)
+
+
+def chosen(condition: Condition, a: Value, b: Value) -> Value:
     """a where a condition is 1, else b."""
     if a is b:
         return a

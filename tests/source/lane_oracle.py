@@ -36,7 +36,7 @@ from layoutalg.arch import find_arch
 from layoutalg.errors import CompileError
 from layoutalg.source import SourceAccess, read_kernel, reading
 from layoutalg.source.costs import Launch, cost_of
-from layoutalg.source.machine import Touch
+from layoutalg.source.machine import ASKED, Touch
 from layoutalg.source.terms import SIZE, ZERO, sizes, table, values, variable
 from layoutalg.testing import compile_shared
 
@@ -251,12 +251,13 @@ class Told:
     """What is read of a text: touches, counts of every line, lines that are not read, and notes.
 
     `open` are lines whose counts depend on numbers that are loaded, with the most ways that they are said to
-    have, or 0 where that depends on the numbers too.
+    have, or 0 where that depends on the numbers too.  `most` are lines of which the lanes are not known.
     """
 
     touches: list[Touch] = field(default_factory=list)
     counts: dict[tuple[int, bool], tuple[int, int]] = field(default_factory=dict)
     open: dict[tuple[int, bool], int] = field(default_factory=dict)
+    most: set[tuple[int, bool]] = field(default_factory=set)
     unread: dict[int, str] = field(default_factory=dict)
     accesses: int = 0
     note: str = ""
@@ -275,11 +276,14 @@ class Told:
             said = self.counts.get(key, (0, 0))
             taken = sum(times * _wavefronts(key[1], lanes) for lanes, times in here.items())
             most = max((_ways(key[1], lanes) for lanes in here), default=1)
-            if key not in self.open and said != (sum(here.values()), taken):
+            if key in self.most:
+                if not _within(here, touched[key]):
+                    out.append((key, "other addresses than those of all lanes that may come"))
+            elif key not in self.open and said != (sum(here.values()), taken):
                 out.append((key, said, (sum(here.values()), taken)))
             elif touched[key] != here:
                 out.append((key, "other addresses"))
-            elif most > (self.open.get(key) or most):
+            if most > (self.open.get(key) or most):
                 out.append((key, f"{self.open[key]} ways at most, and {most} as it is run"))
         return out
 
@@ -345,6 +349,8 @@ def told(cases: Sequence[Case]) -> list[Told]:
         elif access.instructions and access.array == "s":
             a, b = out[at].counts.get(key, (0, 0))
             out[at].counts[key] = a + access.instructions, b + (access.total or 0)
+            if any(name.startswith(ASKED) for name in access.sizes):
+                out[at].most.add(key)
             if access.sizes:
                 known = out[at].open.get(key, access.ways)
                 out[at].open[key] = 0 if access.depends or not known else max(known, access.ways or 1)
@@ -360,11 +366,24 @@ _MOST_TURNS = 48
 """The turns of a loop that a loaded number ends: all such numbers are less."""
 
 
+def _within(ran: Counter[Lanes], most: Counter[Lanes]) -> bool:
+    """Whether each instruction that was run is one of `most`, or of a part of its lanes."""
+    left = most.copy()
+    for lanes in sorted(ran.elements(), key=lambda lanes: lanes.count(None)):
+        alike = (w for w in left if all(a in (None, b) for a, b in zip(lanes, w, strict=True)))
+        if (wider := max(alike, key=lambda w: w.count(None), default=None)) is None:
+            return False
+        left -= Counter({wider: 1})
+    return True
+
+
 def _lanes(touch: Touch, threads: dict[str, Any], loads: Loads, found: Counter[Lanes]) -> None:
     """Every warp's addresses in every turn of the loops."""
     count = len(threads["thread"])
     opened = {
-        name: functools.partial(_loaded, name, int(touch.function), count, loads)
+        name: 1
+        if name.startswith(SIZE + ASKED)
+        else functools.partial(_loaded, name, int(touch.function), count, loads)
         for name in (SIZE + each for each in sizes(touch.offset, *touch.conditions))
     }
     for turn in itertools.product(*(range(min(n, _MOST_TURNS)) for _, n in touch.turns)):

@@ -93,7 +93,7 @@ __global__ void k(float* p, const int* index, float* out, int n) {
         (8, "st.global.b32", "p", False),
         (8, "ld.global.b32", "index", True),
         (9, "ld.global.b32", "out", True),
-        (9, "st.shared.b32", "s", False),
+        (9, "st.shared.b32", "s", True),
         (10, "constant", "table", True),
         (11, "st.shared.b32", "s", True),
         (11, "st.shared.b32", "s", True),

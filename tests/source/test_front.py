@@ -355,3 +355,76 @@ def test_what_errors_say_by_themselves_is_mended_in_one_round(
     monkeypatch.setattr(parser, "parse", counted)
     parser.settled()
     assert len(rounds) == 2 and len(parser.removed) == 7
+
+
+def test_members_of_anonymous_unions_have_addresses() -> None:
+    text = """
+struct V { union { float x, r; }; union { float y; int g; }; struct { int u, w; }; };
+__global__ void k(V* p, V* q, int* out) {
+  p[threadIdx.x].y = 1; q[threadIdx.x].w = 2;
+  V v; v.g = threadIdx.x; v.y = 2; out[v.g] = 1;
+  p[threadIdx.x] = q[threadIdx.x];
+}"""
+    rows = [(a.line, a.op, a.part, a.instructions) for a in read_kernel(text, 32).memory if a.read]
+    words = [(6, "ld.global.b32", "", 4), (6, "st.global.b32", "", 4)]
+    assert rows[:2] == [(4, "st.global.b32", "p.y", 1), (4, "st.global.b32", "q.w", 1)]
+    assert sorted(rows[2:]) == words, "and not line 5: another member of the union was set"
+
+
+def test_a_macro_with_a_second_definition_still_makes_functions_of_the_device() -> None:
+    text = """
+#if 1
+#define OWN __host__ __device__
+#else
+#define OWN
+#endif
+#define INLINE OWN inline
+INLINE constexpr int twice(int i) { return 2 * i; }
+__global__ void k(float* p) { p[twice(threadIdx.x)] = 1; }"""
+    assert [a.total for a in read_kernel(text, 32).memory] == [8]
+
+
+def test_a_class_that_is_not_closed_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "host.h").write_text("""
+class Timer {
+    std::array<int, 3> all(int loops)
+    {
+        int first = run(loops, [=](int way) {
+#ifdef OTHER
+#endif
+        });
+        int second = run(loops, [=](int way) {
+#ifdef OTHER
+#endif
+        });
+        int third = run(loops, [=](int way) {
+#ifdef OTHER
+#endif
+        });
+    }
+    template <typename Func>
+    int run(int loops, Func f)
+    {
+#ifdef OTHER
+#ifdef OTHER
+        for (int way = (int)FIRST;
+             way <= (int)FIRST;
+        for (int way = (int)FIRST;
+             way <= (int)LAST;
+#endif
+#endif
+             way++) {
+            int warm = 5;
+            for (int i = 0; i < warm; ++i) f(way);
+            if (time < best) {
+                best = time;
+                found = way;
+            }
+        }
+
+        return found;
+    }
+};
+""")
+    text = '#include "host.h"\n__global__ void k(float* p) { p[threadIdx.x] = 1; }'
+    assert [a.read for a in read_kernel(text, 32, folder=str(tmp_path)).memory] == [True]

@@ -192,3 +192,30 @@ def test_a_macro_in_the_argument_of_a_macro_is_written_out() -> None:
     reading = read_kernel(SWITCHED)
     assert reading.blocks == ((96, 1, 1),)
     assert [a.op for a in reading.memory if a.read] == ["st.shared.b64", "ld.global.b64"]
+
+
+def test_kernels_of_one_name_are_told_apart() -> None:
+    text = """
+template <int N> __global__ void k(float* p) { p[threadIdx.x * N] = 1; }
+template <int N> __global__ void k(double* p) { p[threadIdx.x * N] = 1; }
+template <int N> __global__ void k(float* p, int n) { p[threadIdx.x * N] = n; }
+template <typename T> void run(T*);
+template <> void run<float>(float* p) { int rows = 1,
+  n = rows * 2; k<2><<<n, 64>>>(p); k<4><<<1, 32>>>(p, rows); }
+template <> void run<double>(double* p) { k<8><<<1, 96>>>(p); }
+"""
+    reading = read_kernel(text)
+    assert reading.blocks == ((64, 1, 1), (96, 1, 1), (32, 1, 1))
+    rows = [(a.op, a.instructions, a.total) for a in reading.memory]
+    assert rows == [("st.global.b32", 2, 16), ("st.global.b64", 3, 96), ("st.global.b32", 1, 16)]
+
+
+def test_a_number_that_nothing_declares_leaves_the_types_that_name_it() -> None:
+    text = """
+template <int N, bool B> struct Traits { static constexpr int width = B ? N : 1; };
+template <class Traits_> __global__ void k(float* p) { p[threadIdx.x * Traits_::width] = 1; }
+void run(float* p) { using Chosen = Traits<8, kSwitched>; k<Chosen><<<1, 32>>>(p); }
+"""
+    (access,) = read_kernel(text).memory
+    assert access.total in (4, 32)
+    assert [n.name for n in read_kernel(text).taken] == ["kSwitched"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 
 import pytest
@@ -32,7 +33,9 @@ def bodies(draw: st.DrawFn) -> str:
 
 def read(texts: list[str], **values: int) -> list[SourceAccess]:
     """The accesses of kernels of one thread dimension, a kernel for each text."""
-    head = "(float* g, int n, int m) {{ extern __shared__ float s[]; const int t = threadIdx.x; {} }}"
+    head = (
+        "(float* p, float* g, int n, int m) {{ extern __shared__ float s[]; const int t = threadIdx.x; {} }}"
+    )
     kernels = [f"__global__ void k{at}{head.format(text)}" for at, text in enumerate(texts)]
     return [a for a in read_kernel("\n".join(kernels), 64, sets=values).memory if a.reached]
 
@@ -111,3 +114,33 @@ def test_what_no_size_brings_a_thread_to_is_never_executed() -> None:
     text = "__global__ void k(float* p, int n) { for (int i = 2000; i < n; ++i) p[i + threadIdx.x] = 1; }"
     (access,) = read_kernel(text, 32).memory
     assert access.instructions and access.sizes == ("n",)
+
+
+DATA = ("p[t] > 0.5f", "t < n && p[t] > 0.5f", "!(t >= n || p[t] <= 0.5f)", "n > 8 && v")
+MASKED = (
+    "if (COND) s[t * 3 % 64 + (t / 8 & 1)] = g[t * 5];",
+    "if (!(COND)) return; s[t % 8 * 8 + i * 32] = g[t + i * 64];",
+    "for (int j = 0; j < 4; ++j) { if (COND) break; s[t * 2 + j] = g[t * 2 + j]; }",
+    "switch (COND) { case 1: s[t * 4 & 127] = g[t]; break; default: s[t] = g[t * 8]; }",
+    "int k = t; if (COND) k = 3 * t; s[t * 2] = g[k]; if (t & 1) s[t] = 1;",
+)
+
+
+@each("number", range(len(MASKED)), sample=3)
+def test_lanes_that_data_turns_off_add_nothing(number: int) -> None:
+    drawn = random.Random(7300 + number)
+    masks = [f"(int)({drawn.getrandbits(64) & drawn.getrandbits(64)}ull >> t & 1)" for _ in range(6)]
+    head = "const int i = blockIdx.x; const bool v = p[t] > 0.5f; "
+    texts = [head + MASKED[number].replace("COND", cond) for cond in (DATA[number % len(DATA)], *masks)]
+    rows: list[list[SourceAccess]] = [[] for _ in texts]
+    for access in read(texts, n=1024):
+        rows[access.line - 1] += [access] if access.array in ("s", "g") else []
+    most, *others = rows
+    assert any("the condition of line 1" in access.sizes for access in most)
+    for known, ran in [pair for other in others for pair in zip(most, other, strict=True)]:
+        assert known.op == ran.op
+        if known.read:
+            assert (ran.instructions or 0) <= (known.instructions or 0)
+            assert (ran.total or 0) <= (known.total or 0)
+            assert (ran.ways or 1) <= (known.ways or 1)
+            assert known.space == "global" or not known.depends, "the ways are at most these"

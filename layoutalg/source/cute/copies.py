@@ -24,10 +24,9 @@ from layoutalg.source.cute import functions
 from layoutalg.source.cute.spelling import FAULTS, words_of
 from layoutalg.source.cute.values import FROZEN, Index, Tensor, Tiled, frozen, is_static
 from layoutalg.source.front import Node
-from layoutalg.source.machine import Condition
 from layoutalg.source.places import Places
 from layoutalg.source.terms import ONE, ZERO, Sum, truth
-from layoutalg.source.values import Address, Number, Real, Unknown, unknown
+from layoutalg.source.values import Address, Condition, Number, Real, Unknown, unknown
 
 SIDES: tuple[Literal["src"], Literal["dst"]] = ("src", "dst")
 

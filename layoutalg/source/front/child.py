@@ -28,7 +28,7 @@ from layoutalg.source.front.dump import Dump
 from layoutalg.source.front.launches import Instance, instances, written_out
 from layoutalg.source.front.names import candidates, declared_in, declared_names, parts_of
 from layoutalg.source.front.shim import shim_text, takes_values, unknown_function, unknown_number
-from layoutalg.source.front.templates import UNKNOWN, Choice, Templates
+from layoutalg.source.front.templates import UNKNOWN, Choice, Templates, form_of, own_uses
 from layoutalg.source.front.texts import Text, Texts, words_of
 from layoutalg.source.front.uses import note_uses
 
@@ -297,7 +297,10 @@ class Parser:
 
     def spot(self, error: Any, tail: str = "") -> Spot | None:
         """The place of an error, or of a note on it, in the texts; None where it is elsewhere."""
-        for at in (error.location, *(child.location for child in error.children)):
+        places = [error.location, *(child.location for child in error.children)]
+        if error.spelling.startswith("expected '}'"):  # what is open is wrong, not the end of the text
+            places = [*places[1:], places[0]]
+        for at in places:
             text = self.texts.find(at.file.name) if at.file is not None else None
             if text is not None and at.offset < len(text.left):
                 return Spot(text, at.offset, at == error.location)
@@ -466,7 +469,10 @@ def answer(asked: dict[str, Any], folder: Path, cute: Any) -> dict[str, Any]:
         extent = [first + kernel.extent.start.line, first + kernel.extent.end.line]
         uses = instances(texts, kernel.spelling, parser.sets)
         plain = kernel.kind == _K.FUNCTION_DECL
-        choice = Choice(kernel) if plain else Templates(parser, kernel, uses).choice()
+        form = ""
+        if names.count(name) > 1:
+            uses, form = own_uses(parser, kernel, uses), form_of(parser.texts, kernel)
+        choice = Choice(kernel) if plain else Templates(parser, kernel, uses, form).choice()
         entry: dict[str, Any] = {"name": name, "line": where, "extent": extent, "why": choice.why, "root": -1}
         launches, made = [each for each in uses if each.shape], choice.made or Instance(())
         entry["instance"] = made.arguments, made.bound + made.declared, made.ends

@@ -4,6 +4,10 @@
 // "Half Precision Intrinsics".
 
 #define __CUDACC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define CUDA_VERSION 13000
+#define CUDART_VERSION 13000
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #define __host__ __attribute__((host))
@@ -105,11 +109,14 @@ template <class A, class B> __host__ __device__ constexpr pair<A, B> make_pair(A
 template <size_t N, size_t Align = alignof(max_align_t)> struct aligned_storage {
     struct type { alignas(Align) unsigned char data[N]; }; };
 template <size_t N, size_t Align> using aligned_storage_t = typename aligned_storage<N, Align>::type;
-template <class T> struct numeric_limits {
+template <class T> struct layoutalg_limits {
+    static constexpr bool is_specialized = __is_arithmetic(T), is_integer = __is_integral(T);
+    static constexpr bool is_iec559 = __is_floating_point(T), is_signed = __is_signed(T) || is_iec559; };
+template <class T> struct numeric_limits : layoutalg_limits<T> {
     __host__ __device__ static T max(); __host__ __device__ static T min();
     __host__ __device__ static T lowest(); __host__ __device__ static T infinity();
     __host__ __device__ static T epsilon(); __host__ __device__ static T quiet_NaN(); };
-#define LAYOUTALG_LIMITS(type, most, least) template <> struct numeric_limits<type> { \
+#define LAYOUTALG_LIMITS(type, most, least) template <> struct numeric_limits<type> : layoutalg_limits<type> { \
     __host__ __device__ static constexpr type max() { return most; } \
     __host__ __device__ static constexpr type min() { return least; } \
     __host__ __device__ static constexpr type lowest() { return least; } };
@@ -125,6 +132,10 @@ template <bool C, class T = void> struct enable_if {};
 template <class T> struct enable_if<true, T> { using type = T; };
 template <bool C, class T = void> using enable_if_t = typename enable_if<C, T>::type;
 }
+#define LAYOUTALG_ASKED(name) template <class T> __host__ __device__ bool name(T); \
+    namespace std { using ::name; }
+LAYOUTALG_ASKED(isnan) LAYOUTALG_ASKED(isinf) LAYOUTALG_ASKED(isfinite) LAYOUTALG_ASKED(signbit)
+#undef LAYOUTALG_ASKED
 typedef struct CUstream_st* cudaStream_t; typedef int cudaError_t;
 typedef unsigned long long cudaTextureObject_t, cudaSurfaceObject_t, CUtexObject, CUsurfObject;
 typedef long clock_t;
@@ -178,11 +189,13 @@ typedef __nv_bfloat162 nv_bfloat162;
 struct __attribute__((aligned(4))) __half2 { __half x, y; __host__ __device__ __half2() = default;
     __host__ __device__ __half2(__half, __half); };
 typedef __half2 half2;
-struct __nv_fp8_e4m3 { unsigned char bits; __host__ __device__ __nv_fp8_e4m3() = default;
+struct __nv_fp8_e4m3 { unsigned char __x; __host__ __device__ __nv_fp8_e4m3() = default;
     __host__ __device__ explicit __nv_fp8_e4m3(float); __host__ __device__ explicit operator float() const; };
-struct __nv_fp8_e5m2 { unsigned char bits; __host__ __device__ __nv_fp8_e5m2() = default;
+struct __nv_fp8_e5m2 { unsigned char __x; __host__ __device__ __nv_fp8_e5m2() = default;
     __host__ __device__ explicit __nv_fp8_e5m2(float); __host__ __device__ explicit operator float() const; };
-#define LAYOUTALG_OPERATOR(type, op) __host__ __device__ type operator op(type, type);
+#define LAYOUTALG_OPERATOR(type, op) __host__ __device__ type operator op(type, type); \
+    __host__ __device__ inline type& operator op##=(type& x, type y) { return x = x op y; }
+__host__ __device__ __half2 operator-(__half2); __host__ __device__ __nv_bfloat162 operator-(__nv_bfloat162);
 LAYOUTALG_OPERATOR(__half2, +) LAYOUTALG_OPERATOR(__half2, -) LAYOUTALG_OPERATOR(__half2, *)
 LAYOUTALG_OPERATOR(__half2, /) LAYOUTALG_OPERATOR(__nv_bfloat162, +) LAYOUTALG_OPERATOR(__nv_bfloat162, -)
 LAYOUTALG_OPERATOR(__nv_bfloat162, *) LAYOUTALG_OPERATOR(__nv_bfloat162, /)

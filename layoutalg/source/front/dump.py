@@ -190,29 +190,34 @@ class Dump:
             others += above.get("others", ())
             fields += above.get("fields", ())
             narrow |= above.get("narrow", {})
+        union = definition.kind == _K.UNION_DECL
         for field in canonical.get_fields():
             bits = field.get_field_offsetof()
             known = bits >= 0 and (bits == 0 or not any(self._is_unsized(f[2]) for f in fields))
-            fields.append([field.spelling, bits // 8 if known else -1, self.type_of(field.type)])
+            name = field.spelling if "(" not in field.spelling else ""  # V::(anonymous union at ...)
+            fields.append([name, bits // 8 if known else -1, self.type_of(field.type)])
             held = self.types[fields[-1][2]]
             while held is not None and held["kind"] == "array":
                 held = self.types[held["to"]]
             ends = ends or (held is not None and held.get("ends", False))
             makes = makes or self._is_made_by_code(field.type)
             if field.is_bitfield():
-                narrow[field.spelling] = field.get_bitfield_width()
+                narrow[name] = field.get_bitfield_width()
+            if not name and known and held is not None:  # its members are named without it
+                fields += [[n, bits // 8 + at if at >= 0 else -1, t] for n, at, t in held.get("fields", ())]
+                narrow |= held.get("narrow", {})
+                union = union or held.get("union", False)
         twice = {name for name, _, _ in fields if [f[0] for f in fields].count(name) > 1}
         return {
             "fields": [f for f in fields if f[0] and f[0] not in twice],
             "narrow": narrow,
             "bases": bases,
             "others": others,
-            "union": definition.kind == _K.UNION_DECL,
+            "union": union,
             "ends": ends,
             "makes": makes,
             "base": hidden_base(written) if hidden else "",
-            "plain": not (filled or bases or others or twice or any(not f[0] for f in fields))
-            and not any(p.kind in (_K.UNION_DECL, _K.STRUCT_DECL) and p.is_anonymous() for p in parts),
+            "plain": not (filled or bases or others or twice or any(not f[0] for f in fields)),
         }
 
     def _is_unsized(self, number: int) -> bool:

@@ -161,7 +161,7 @@ def instances(
         words = [set(words_in(part)) for part in (split or (), shape, (call,))]
         typed = _as_variable if any("decltype" in part for part in split or ()) else None
         told = ("", "", "") if inside is None else _declarations(census, inside, offset, words, typed)
-        parameters = "" if inside is None else inside.parameters[: _closing(inside.parameters)]
+        parameters = "" if inside is None else bracketed(inside.parameters)
         outer = [] if inside is None else parameters_of(inside)
         local = set(words_in(told[:1]))
         for caller, given in _around(texts, inside, outer, values, depth):
@@ -378,7 +378,7 @@ def _as_constant(census: Census, declaration: Any, body: str) -> str:
 
 def _as_variable(census: Census, declaration: Any, body: str) -> str:
     """A declaration of variables, of numbers and pointers without their values."""
-    said, kind = census.said(declaration), declaration.child_by_field_name("type")
+    said, kind = " ".join(census.said(declaration).split()), declaration.child_by_field_name("type")
     return (
         said
         if (kind is not None and kind.type == "type_identifier") or "auto" in said
@@ -403,10 +403,10 @@ def _declares(kind: str, said: str, needed: set[str]) -> bool:
     return not needed.isdisjoint(names if kind == "enum_specifier" else names[-1:])
 
 
-def _closing(text: str) -> int:
-    """The end of the brackets that a text opens first, 0 where there are none."""
+def bracketed(text: str) -> str:
+    """The first brackets of a text with what is in them, "" where there are none."""
     at = text.find("(")
-    return closed(text, at + 1, ")") if at >= 0 else 0
+    return text[at : closed(text, at + 1, ")")] if at >= 0 else ""
 
 
 def words_in(texts: Iterable[str]) -> list[str]:

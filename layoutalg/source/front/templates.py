@@ -18,6 +18,8 @@ from layoutalg.source.front.launches import (
     FUNCTION,
     Instance,
     as_of,
+    bracketed,
+    closed,
     declared,
     is_integer,
     is_type,
@@ -50,18 +52,49 @@ _TYPES = ("float", "__half", "int", "double", "unsigned char")
 _NUMBERS = ("32", "128", "1", "64", "4", "8", "16", "256", "2")
 
 
-def tails(name: str, use: Instance) -> list[str]:
-    """Functions that use a kernel as a text does: by its arguments in angle brackets, and by its calls."""
-    explicit = f"{name}<{', '.join(use.arguments)}>"
+def tails(name: str, use: Instance, form: str = "") -> list[str]:
+    """Functions that use a kernel as a text does: by its arguments in angle brackets, and by its calls.
+
+    `form` declares layoutalg_form, the type of a kernel that has other ones of its name beside it.
+    """
+    arguments = f"<{', '.join(use.arguments)}>"
+    explicit = f"{name}{arguments}"
     outer = use.parameters if "decltype" in explicit and use.parameters else "()"
-    bodies = [] if use.values and not use.arguments else [(outer, f"auto p = &{explicit};")]
+    kind = f"layoutalg_form{arguments}*" if form else "auto"
+    bodies = [] if use.values and not use.arguments else [(outer, f"{kind} p = &{explicit};")]
     if use.values:
         called = explicit if use.arguments else name
         for variables in dict.fromkeys((use.variables, without_values(use.variables))):
             bodies.append((use.parameters or "()", f"{variables}{called}<<<1, 1>>>{use.values};"))
     return [
-        f"{use.outside(name)}\nvoid use{head} {{ {use.declared}{body} }}{use.ends}" for head, body in bodies
+        f"{form}{use.outside(name)}\nvoid use{head} {{ {use.declared}{body} }}{use.ends}"
+        for head, body in bodies
     ]
+
+
+def form_of(texts: Any, kernel: Any) -> str:
+    """The declaration of layoutalg_form, the type that a template of a kernel has, as a template."""
+    text = texts.find(kernel.location.file.name)
+    start, end = kernel.extent.start.offset, kernel.location.offset
+    head = text.left[start:end].decode("utf-8", "replace")
+    rest = text.left[end : kernel.extent.end.offset].decode("utf-8", "replace")
+    opened = re.match(r"\s*template\s*<", head)
+    if opened is None:
+        return ""
+    return f"{head[: closed(head, opened.end(), '>')]} using layoutalg_form = void{bracketed(rest)};\n"
+
+
+def own_uses(parser: Any, kernel: Any, uses: list[Instance]) -> list[Instance]:
+    """The uses of a kernel that has others of its name beside it, without those that make another one."""
+    calls = [tails(qualified(kernel), use)[-1] if use.values else "" for use in uses]
+    unit, errors = parser.tried(calls)
+    out = []
+    for number, (use, (wrong, _)) in enumerate(zip(uses, errors, strict=True)):
+        made = None if wrong else instance_in(unit.cursor, f"layoutalg_use{number}", kernel.spelling)
+        places = [(at.location.file.name, at.location.offset) for at in (made or kernel, kernel)]
+        if places[0] == places[1]:
+            out.append(use)
+    return out
 
 
 def declarable(kind: str, value: str) -> bool:
@@ -120,8 +153,9 @@ class Trial(NamedTuple):
 class Templates:
     """The search for an instance of a kernel: one that the text makes, else with values for what is open."""
 
-    def __init__(self, parser: Any, kernel: Any, uses: list[Instance]) -> None:
-        self.parser, self.kernel = parser, kernel
+    def __init__(self, parser: Any, kernel: Any, uses: list[Instance], form: str) -> None:
+        """`form` declares the type of a kernel that has others of its name; see `tails`."""
+        self.parser, self.kernel, self.form = parser, kernel, form
         self.parameters = template_parameters(kernel)
         names = [p["name"] for p in self.parameters if p["kind"] != "pack"]
         wanted = [i for i, p in enumerate(self.parameters) if p["name"] in parser.sets or not p["default"]]
@@ -161,7 +195,7 @@ class Templates:
         bound = "".join(declared(kinds[n], n, v) for n, v in values.items() if n not in functions)
         arguments = tuple(with_values(functions, argument) for argument in use.arguments)
         made = use._replace(arguments=arguments, bound=bound + use.bound)
-        return [Trial(use, made, values, tail) for tail in tails(qualified(self.kernel), made)]
+        return [Trial(use, made, values, tail) for tail in tails(qualified(self.kernel), made, self.form)]
 
     def _judged(self, trials: list[Trial]) -> list[Trial]:
         """Trials with their errors, and with the unit that has them where all are their own.
@@ -202,7 +236,9 @@ class Templates:
         for _ in range(ROUNDS):
             values = {name: self._options(name, kind)[0] for name, kind in kinds.items()}
             best = min(self._judged(self._trials(use, values, kinds)), key=_errors)
-            unknown = [found for message in best.own if (found := UNKNOWN.match(message))]
+            here = {found[3] for found in _DECLARED.finditer(use.declared + use.bound)}
+            names = (UNKNOWN.match(message) for message in best.own)
+            unknown = [found for found in names if found is not None and found[1] not in here]
             for found in unknown:
                 use, freed = _freed(use, found[1])
                 kinds |= freed or {found[1]: self._kind(use, found)}
@@ -262,8 +298,13 @@ class Templates:
 
 
 def _freed(use: Instance, name: str) -> tuple[Instance, dict[str, str]]:
-    """A use without the declarations that need an undeclared name, and the kinds of what they declare."""
+    """A use without the declarations that need an undeclared name, and the kinds of what they declare.
+
+    A plain name, of which nothing is asked there, gets a value itself.
+    """
     kinds: dict[str, str] = {}
+    if re.search(rf"\b{re.escape(name)}\s*(?:[.(\[<]|->|::)", use.declared + use.bound) is None:
+        return use, kinds
 
     def gone(found: re.Match[str]) -> str:
         if name not in words_in([found[4]]):

@@ -60,7 +60,8 @@ _CALL_ALONE = re.compile(rb"\s*[A-Za-z_]\w*\s*\(.*\)\s*;?\s*\Z")
 
 _DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(\w+)[ \t]*((?:\\\r?\n|[^\n])*)", re.MULTILINE)
 _PLATFORM = re.compile(
-    r"__(HIP|SYCL|OPENCL|METAL)\w*|HIP_VERSION\w*|__CUDA_ARCH__|__CUDACC__|__cplusplus|_WIN\w+|_MSC_VER|"
+    r"__(HIP|SYCL|OPENCL|METAL)\w*|HIP_VERSION\w*|__CUDA_ARCH__|__CUDACC\w*|CUDA(RT)?_VERSION|__cplusplus|"
+    r"_WIN\w+|_MSC_VER|"
     r"__APPLE__|defined"
 )
 """Words of conditions that the compiler of CUDA decides, whatever a header or a build says."""
@@ -333,7 +334,9 @@ class Texts:
     def _heads(self) -> None:
         """Find the macros that stand for the words by which the device runs a function."""
         functions = set().union(*(text.census.macros for text in self))
-        macros = {name.decode(): words_of(body) for text in self for name, body in _MACRO.findall(text.given)}
+        macros: dict[str, set[str]] = {}
+        for name, body in itertools.chain.from_iterable(_MACRO.findall(text.given) for text in self):
+            macros.setdefault(name.decode(), set()).update(words_of(body))  # of all its definitions
         kernels, devices = {"__global__"}, {"__device__", "constexpr"}
         for _ in range(4):  # macros of macros
             kernels |= {name for name, words in macros.items() if words & kernels}

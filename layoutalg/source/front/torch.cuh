@@ -13,10 +13,11 @@ namespace c10 {
 #define LAYOUTALG_STEP(name, op) \
     LAYOUTALG_DEVICE name& operator op##=(float y) { return *this = name(*this op y); }
 #define LAYOUTALG_REAL(name, number) struct alignas(2) name { \
-    number layoutalg_value; \
+    unsigned short x; \
     name() = default; \
-    LAYOUTALG_DEVICE name(float x) : layoutalg_value(x) {} \
-    LAYOUTALG_DEVICE operator float() const { return layoutalg_value; } \
+    LAYOUTALG_DEVICE name(float); \
+    LAYOUTALG_DEVICE operator float() const; \
+    LAYOUTALG_DEVICE explicit operator number() const; \
     LAYOUTALG_STEP(name, +) LAYOUTALG_STEP(name, -) LAYOUTALG_STEP(name, *) LAYOUTALG_STEP(name, /) \
 };
 LAYOUTALG_REAL(Half, __half) LAYOUTALG_REAL(BFloat16, __nv_bfloat16)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from layoutalg.arch import Arch
 from layoutalg.errors import LayoutAlgError, UnsupportedError
 from layoutalg.source.costs import LANE_NAMES, Cost, period_of, rule_of
-from layoutalg.source.machine import Bound, Touch
+from layoutalg.source.machine import ASKED, Bound, Touch
 from layoutalg.source.terms import SIZE, ZERO, Sum, atoms_of, constant, sizes, substitute, unwrapped, variable
 
 TAKEN = 1024
@@ -134,7 +134,11 @@ class Open:
 
     def _deciding(self, touch: Touch, every: bool) -> list[Sum]:
         """The conditions that depend on them, all or those that turn off a part of the lanes."""
-        return [c for c in touch.conditions if self.names_in(c) and (every or c.variables & LANE_NAMES)]
+        return [
+            c for c in touch.conditions
+            if (names := self.names_in(c))
+            and (every or c.variables & LANE_NAMES or any(name.startswith(ASKED) for name in names))
+        ]  # fmt: skip
 
     def _full(self, touch: Touch, own: Touch) -> Touch:
         """A touch of all lanes for which the conditions hold that depend on nothing that is not given."""
@@ -142,16 +146,25 @@ class Open:
         return replace(own, conditions=tuple(c for was, c in pairs if not self.names_in(was)))
 
     def _assignments(self, names: Sequence[str], touches: Sequence[Touch]) -> Iterator[dict[str, int]]:
-        """Values for names: sizes first, then small ones, then those at which conditions change."""
+        """Values for names: sizes first, then small ones, no least one where conditions have a most one,
+        those that rise or fall in the order of the parameters, then those at which conditions change."""
         changes: dict[str, set[int]] = {name: set() for name in names}
+        below, above = set[str](), set[str]()  # a number that is at least, or at most, what one of these is
         for atom in atoms_of(*(c for touch in touches for c in touch.conditions)):
             inner = atom.args[0] if atom.op in ("zero", "nonneg") else ZERO
+            for part, k in inner.parts if atom.op == "nonneg" else ():
+                (above if k > 0 else below).add(str(part.data)[1:])
             for (part, k), *others in [inner.parts] if inner.parts else []:
                 if not others and part.op in ("var", "open") and str(part.data)[1:] in changes:
                     at = -inner.constant // k
                     changes[str(part.data)[1:]] |= {at - 1, at, at + 1}
         for value in (TAKEN, TAKEN << 6, TAKEN >> 3, 1, 0):
             yield {name: self._within(name, value) for name in names}
+        yield {name: self._within(name, TAKEN * (name in above)) for name in names}
+        order = [name for name in self.ranges if name in below & above]
+        for ordered in (order, order[::-1]):
+            rising = {name: TAKEN * at for at, name in enumerate(ordered, 1)}
+            yield {name: self._within(name, rising.get(name, TAKEN << 6)) for name in names}
         for name in names:
             for value in (0, 1, 2, *sorted(changes[name])):
                 yield {other: self._within(other, value if other == name else TAKEN) for other in names}
