@@ -93,7 +93,7 @@ class BlockFactors:
         def taken(step: Expr) -> list[Fragment]:
             for own, row in zip(self.joined, self.of_rows, strict=True):
                 self.k.map(row * self.of_columns, into=own)
-                # before their registers are loaded anew: ptxas else copies them, and a copy waits for its load
+                # before the loads into their registers: ptxas copies them else, and a copy waits for its load
                 self.k.do(instr.hold(1, "f32"), own.words)
             with self.k.If(step + 1 < count):
                 self._load(corner, first + step + 1)
