@@ -6,7 +6,8 @@ python -m tests.gpu.fit_tiles "sm80 f64"
 
 Those of gemm-simt are times of tests.gpu.tune_gemm, on a warm L2: what memory takes and the launch are left
 out; those of gemm-sm80 are of tests.gpu.tune_products, on a cold one, of seed 4101, and of f64.  Near the
-fastest of a problem they weigh most, as in fit_wgmma.  Some numbers are not fitted: documented, or not measured.
+fastest of a problem they weigh most, as in fit_wgmma.  Some numbers are not fitted: documented, those of all
+elements, or not measured.
 """
 
 from __future__ import annotations
