@@ -63,9 +63,6 @@ LEAST_K = 128
 MOST_ROUNDS = 12
 """The most blocks of parts that a multiprocessor computes: past that, tiles fill it without splitting."""
 
-STREAMK_GAIN = 0.03
-"""The least share of the expected time that stream-K has to save to be offered."""
-
 C = TypeVar("C", SimtConfig, Sm80Config, Sm75Config, Sm90Config, GemvConfig)
 
 
@@ -98,8 +95,7 @@ class Choice(Generic[C]):
     """The tiles of a family; `fit` gives one the vectors, elements and edges that a problem needs.
 
     `fields` are those that depend on the problem alone; `parted` makes a configuration one for
-    parts of k, and `shared` one by stream-K, of families that have it.  `offered` are the tiles of problems
-    that have others than `tiles`.
+    parts of k.  `offered` are the tiles of problems that have others than `tiles`.
     """
 
     family: str
@@ -108,7 +104,6 @@ class Choice(Generic[C]):
     fit: Callable[[GemmProblem, C, Arch], C]
     fields: tuple[str, ...]
     parted: Callable[[GemmProblem, C], C] = lambda p, c: c
-    shared: Callable[[C], C] | None = None
     offered: Callable[[GemmProblem], Iterable[C]] | None = None
 
     def fitted(self, p: GemmProblem, c: C, arch: str | Arch = DEFAULT_ARCH) -> C:
@@ -153,21 +148,11 @@ class Choice(Generic[C]):
             for c in fitting
             for splits in offered_splits(p, c, machine_of(chip).sms)
         ]
-        usual = min((ns for ns, *_ in ranked), default=0.0)
-        for c in self._by_streamk(p, chip, fitting):
-            if (ns := clock(c, 1)) * (1 + STREAMK_GAIN) <= usual and _refusal(p, c, chip) is None:
-                ranked.append((ns, c, 1))
         for ns, c, splits in sorted(ranked, key=itemgetter(0)):
             yield ns, c if splits == 1 else self.parted(p, _with(c, (("splits", splits),))), None
         for c, why in refusals:
             if why is not None:
                 yield inf, c, why
-
-    def _by_streamk(self, p: GemmProblem, chip: Arch, fitting: Iterable[Any]) -> Iterator[C]:
-        """The tiles by stream-K, of products that have one for every multiprocessor: of others parts of k
-        were faster than what is expected here."""
-        if self.shared is not None and chip.board is not None and not p.batch:
-            yield from (self.shared(c) for c in fitting if tile_count(p, c) >= chip.board.sms)
 
 
 def _refusal(p: GemmProblem, config: Any, chip: Arch) -> LayoutAlgError | None:
@@ -255,8 +240,6 @@ SM80: Choice[Sm80Config] = Choice(
     offered=lambda p: {"f64": SM80_F64_TILES}.get(
         p.element, SM80_PROMOTED_TILES if p.promoted else SM80_TILES
     ),
-    # in a loop over tiles registers do not hold doubles for a k of 8
-    shared=lambda c: _with(c, (("schedule", "streamk"), ("mma_k", min(c.mma_k, 4)))),
 )
 SM75: Choice[Sm75Config] = Choice(
     "gemm-sm75",
@@ -300,7 +283,7 @@ def expected_family(
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> ns, family, config = expected_family(gemm_problem(4096, 4096, 4096, "bf16"))
     >>> round(ns / 1000), family, str(config)
-    (172, 'gemm-sm90', '256x128x64, 4 stages, clusters of 1x2x1')
+    (173, 'gemm-sm90', '256x176x64, 3 stages')
     >>> [expected_family(gemm_problem(m, 4096, 4097))[1] for m in (1, 4096)]
     ['gemv', 'gemm-sm80']
     >>> expected_family(gemm_problem(4096, 4096, 4096), "sm_75")[1]

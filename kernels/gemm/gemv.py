@@ -200,7 +200,7 @@ def expected_ns(p: GemmProblem, c: GemvConfig, chip: Arch) -> float:
         block_us=rounds * (m.load_us + m.byte_us * c.depth * c.columns * wide) + sums * law["sum"] / 1e3,
         beside_us=join_us,
     )
-    return 1e3 * time_us(work, m)
+    return 1e3 * time_us(work, m, power=4)
 
 
 def offered(p: GemmProblem) -> Iterator[GemvConfig]:

@@ -2,10 +2,12 @@
 
 python -m tests.gpu.fit_tiles simt      the numbers, and first choices by them and by those of the file
 python -m tests.gpu.fit_tiles sm80      of halves of the problems too, judged on the other halves
+python -m tests.gpu.fit_tiles "sm80 f64"
 
 Those of gemm-simt are times of tests.gpu.tune_gemm, on a warm L2: what memory takes and the launch are left
-out; those of gemm-sm80 are of tests.gpu.tune_products, on a cold one, of seed 4101.  Near the fastest of a
-problem they weigh most, as in fit_wgmma.  Some numbers are not fitted: documented, or not measured.
+out; those of gemm-sm80 are of tests.gpu.tune_products, on a cold one, of seed 4101, and of f64.  Near the
+fastest of a problem they weigh most, as in fit_wgmma.  Some numbers are not fitted: documented, those of all
+elements, or not measured.
 """
 
 from __future__ import annotations
@@ -32,11 +34,12 @@ BOARD, CHIP = machine_of("sm_90"), find_arch("sm_90")
 DATA = Path(__file__).parents[1] / "data"
 OF: dict[str, tuple[Choice[Any], dict[str, Any], frozenset[str]]] = {
     "simt": (SIMT, {"dtype": "f32", "b_major": "mn"}, frozenset({"multiply", "start", "reached", "piece"})),
-    "sm80": (SM80, {}, frozenset({"double"})),
+    "sm80": (SM80, {}, frozenset()),
+    "sm80 f64": (SM80, {}, frozenset({"copy", "launch", "part", "byte", "reached"})),
 }
 """By the name of the file: the family, the options of its problems, the numbers that are not fitted."""
 
-STEEP, STEPS, SEEDS = {"simt": 3.0, "sm80": 2.0}, 12, 4
+STEEP, STEPS, SEEDS = {"simt": 3.0, "sm80": 2.0, "sm80 f64": 3.0}, 12, 4
 """The logarithm of a weight per share that a time is longer than the fastest; steps; pairs of halves."""
 
 
@@ -71,16 +74,16 @@ class Timed:
 def timed(name: str, seed: str = "4101") -> Timed:
     """The times of a family, of all problems; of products that were drawn by a seed."""
     choice, options, _ = OF[name]
-    cold = name == "sm80"
+    cold, own = name != "simt", "f64" if name.endswith("f64") else seed
     file = json.loads(
         (DATA / ("product_ways.json" if cold else f"gemm_choice_{name}.json")).read_text("utf-8")
     )
     products, ns, problem = list[tuple[GemmProblem, Any]](), list[float](), list[int]()
-    for row in file[seed] if cold else [*file["fitted"], *file["fresh"]]:
+    for row in file[own] if cold else [*file["fitted"], *file["fresh"]]:
         p = problem_of(row) if cold else gemm_problem(row["m"], row["n"], row["k"], **options)
         (named, unit), number = ((name_of, 1e3) if cold else (way, 1e6)), len(set(problem))
         for c in choice.configs(p) if choice in choices_of(p) else ():
-            if c.schedule != "streamk" and (us := row["choices"].get(named(c))) is not None:
+            if (us := row["choices"].get(str(c) if own == "f64" else named(c))) is not None:
                 products.append((p, c))
                 ns.append(unit * us)
                 problem.append(number)

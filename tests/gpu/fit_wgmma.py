@@ -115,7 +115,8 @@ def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
 
 def expected(times: Times, law: WgmmaLaw) -> Any:
     """Nanoseconds by the law."""
-    return laws.law_ns(laws.tile_time(times.tiles, law, promoted=times.promoted), times.demands, law)
+    tile = laws.tile_time(times.tiles, law, promoted=times.promoted, busy=times.demands.busy)
+    return laws.law_ns(tile, times.demands, law)
 
 
 def fitted(times: Times, first: WgmmaLaw = LAW) -> WgmmaLaw:
@@ -171,7 +172,7 @@ def measured(*files: str) -> dict[str, list[Row]]:
         name: [row for row in rows if row.get("dtype") != "f32" and row.get("class") != "odd"]
         for own in parts
         for name, rows in own
-        if isinstance(rows, list)
+        if isinstance(rows, list) and name != "f64"
     }
 
 

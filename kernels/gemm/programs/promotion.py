@@ -42,15 +42,16 @@ def promoted(
     by_row, of_step = Layout((2, eights, 2, rows), (1, 4, 2, sums.size)), Layout((2, eights, 2), (1, 4, 2))
     k.clear(acc)
     with steps as (kt, stage, parity):
-        loaded = factors(kt) if factors else None
         k.wait(full[stage], parity)
         for i in range(rows):
             k.do(instr.WGMMA_FENCE)
             multiply(sums, i, stage)
+            if factors and i == 0:
+                loaded = factors(kt)
             k.warpgroup_wait(0, sums)
             if i == rows - 1:
                 release(stage)
-            if loaded is None:
+            if not factors:
                 k.map(acc[None, i, 0] + sums[None, 0, 0], into=acc[None, i, 0])
                 continue
             for h in range(2):
@@ -92,6 +93,8 @@ class BlockFactors:
         def taken(step: Expr) -> list[Fragment]:
             for own, row in zip(self.joined, self.of_rows, strict=True):
                 self.k.map(row * self.of_columns, into=own)
+                # before the loads into their registers: ptxas copies them else, and a copy waits for its load
+                self.k.do(instr.hold(1, "f32"), own.words)
             with self.k.If(step + 1 < count):
                 self._load(corner, first + step + 1)
             return self.joined
