@@ -30,8 +30,8 @@ Sectors of copies of 4 and 8 bytes are merged like those of loads; their wavefro
 (memory_l1_wavefronts_shared) are in tests/data/h200_word_copies.jsonl.  Where both sides conflict, which
 number it is depends on which lanes meet; the rule is not known, but none is outside.
 
-The counters of the pipe (l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld, _st) have no copies.  Its total has
-those of 4 and 8 bytes, and the zeros that lanes of size 0 write: a store of their bytes, also of 16.  A
+The counters of the pipe (l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld, _st) have no copies.  Its total
+has those of 4 and 8 bytes, and the zeros that lanes of size 0 write: a store of their bytes, also of 16.  A
 constant of 3 that it adds to a launch with a copy is that of three loads without lanes, which the compiler
 puts in front of the end of a group; an instruction that no lane executes counts one "op_misc".
 """
