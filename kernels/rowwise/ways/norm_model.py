@@ -80,7 +80,7 @@ from layoutalg.kernels.model import Machine, Work, time_us
 from layoutalg.kernels.rowwise.forms import Stream, rows_of, with_fold
 from layoutalg.kernels.rowwise.tensors import Form
 from layoutalg.kernels.rowwise.walk import LINE_BYTES, VECTOR_BYTES, WARP, WORD_BYTES
-from layoutalg.kernels.rowwise.ways.schedule import Hold, NormConfig, Ways
+from layoutalg.kernels.rowwise.ways.schedule import Hold, NormConfig, Schedule, Ways
 from layoutalg.model import occupancy_of, resident_clusters
 
 SIDE_BYTES = 64
@@ -411,18 +411,40 @@ def turn_us(cluster: int, rounds: int, nbytes: int) -> float:
     return PEER_US * cluster + STEP_US * rounds + BYTE_US * nbytes
 
 
-def kept_us(x: Ways, c: NormConfig, rounds: int, each: int) -> float:
-    """Microseconds that the model gives rows of which a thread has so many rounds.
-
-    `each` blocks are on a multiprocessor; infinite where no cluster is resident.
-    """
-    rows, clusters = x.form.outputs, resident_clusters(x.machine.sms, c.cluster, each)
+def row_us(x: Ways, c: NormConfig) -> float:
+    """Microseconds that the model gives rows that a block or a cluster holds, or a block reads twice; infinite
+    where none is resident."""
+    schedule, rows, narrow = Schedule(x.walk(c), c), x.form.outputs, x.element.nbytes < WORD_BYTES
+    rounds = schedule.rounds
+    staged = schedule.staged if c.hold == "shared" else 0
+    held = (rounds - staged) * x.words if c.hold != "global" else c.depth * x.words
+    registers = 32 + (2 if narrow else 1) * held + 3 * c.vec
+    try:
+        each = _neighbours(
+            x.chip.name, max(WARP, c.threads), min(registers, REGISTERS // max(WARP, c.threads), 255),
+            staged * c.threads * x.vector_bytes + c.threads * c.cluster,
+        )  # fmt: skip
+    except ResourceError:
+        return inf
+    clusters = resident_clusters(x.machine.sms, c.cluster, each)
     if not clusters:
         return inf
-    turn = turn_us(c.cluster, rounds, rounds * c.threads * x.vector_bytes)
-    nbytes = 2 * rows * x.form.count * x.element.nbytes
+    blocks = ceil(rows / c.rows_per_block)
+    turn = turn_us(c.cluster, rounds, rounds * c.threads * x.vector_bytes) + x.machine.load_us
+    nbytes = (3 if c.hold == "global" else 2) * rows * x.form.count * x.element.nbytes
+    warps = blocks * c.cluster * max(1, c.threads // WARP) * rounds * (x.machine.sms / min(x.machine.sms, blocks * c.cluster))
+    element = ELEMENT + CONVERTED * narrow
     return time_us(
-        Work(nbytes, blocks=rows, at_once=clusters, block_us=turn, beside_us=CLUSTER_US), x.machine
+        Work(
+            nbytes,
+            warps * (VECTOR + STAGED * (staged > 0) + c.vec * element),
+            blocks=blocks,
+            at_once=clusters,
+            block_us=turn,
+            beside_us=CLUSTER_US * (c.cluster > 1),
+            starts=blocks * c.cluster,
+        ),
+        x.machine,
     )
 
 

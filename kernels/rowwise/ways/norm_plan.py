@@ -53,12 +53,12 @@ from layoutalg.kernels.rowwise.ways.norm_model import (
     BLOCK_BYTES,
     GRID_DEPTH,
     GRID_STAGED,
-    KEPT_REGISTERS,
+    HELD_THREADS,
     LONE_THREADS,
     MOST_WORDS,
     SEVERAL_THREADS,
     grid_us,
-    kept_us,
+    row_us,
     slab_bytes,
     split_us,
     streamed,
@@ -82,10 +82,10 @@ SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
 FILLING_THREADS = 1024
 """The number of threads of a multiprocessor below which more threads share a row."""
 
-LONG_BYTES, LONG_NARROW_BYTES = 64 << 10, 20 << 10
-"""The bytes of a row past which clusters are compared; for two-byte elements floats take more registers."""
+LEAST_PART_BYTES = 4 << 10
+"""The least bytes of a row that a block of a cluster keeps."""
 
-CLUSTERS, LONG_THREADS = (1, 2, 3, 4, 6, 8, 12, 16), (128, 256, 512)
+CLUSTERS, LONG_THREADS = (1, 2, 3, 4, 6, 8, 12, 16), (128, 256, 512, 1024)
 """The numbers of blocks of those clusters, and of threads of a block, that are tried."""
 
 LEAST_SHARE = 0.6
@@ -281,48 +281,47 @@ def _refusal(x: Ways, c: NormConfig) -> LayoutAlgError | None:
 
 
 def _rows(x: Ways) -> Iterator[NormConfig]:
-    """Configurations of rows, best first."""
+    """Configurations of rows, best first, by the time that is expected of them."""
     rows, steps = x.form.outputs, x.walk(NormConfig(x.vec, 1, 32, "global")).steps
-    ways = [*_together(x), *_resident(x)]
+    ways = [*((row_us(x, c), c) for c in (*_held(x, steps), *_kept(x))), *_resident(x)]
     splits = min(ceil(2 * x.machine.sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
     twice = NormConfig(x.vec, 1, 512, "global", 8)
     if rows < x.machine.sms // 2 and splits > 1:
-        us = split_us(rows, x.form.count * x.element.nbytes, x.machine) if ways else 0.0
+        us = split_us(rows, x.form.count * x.element.nbytes, x.machine)
         if x.room and steps >= 8 * twice.threads_per_row * splits:
             ways.append((us, replace(twice, splits=splits, depth=4, staged=8)))
         ways.append((us, replace(twice, splits=splits)))
-    yield from (c for _, c in sorted(ways, key=lambda way: way[0]))
-    for held in (FEW_WORDS, HELD_WORDS):
-        share = power_above(steps * x.words / (held + x.words))
-        while share < min(256, steps) and rows * share < x.machine.sms * FILLING_THREADS:
-            share *= 2
-        if share <= MOST_THREADS:
-            yield NormConfig(x.vec, max(1, 64 // share), share, "registers")
-        if held == FEW_WORDS:
-            yield NormConfig(x.vec, 1, 512, "shared")
-            fits = x.room // (512 * x.vector_bytes)
-            yield NormConfig(x.vec, 1, 512, "shared", staged=fits)  # the rest in registers
-    yield twice
+    ways.append((row_us(x, twice), twice))
+    yield from (c for us, c in sorted(ways, key=lambda way: way[0]) if us < inf)
 
 
-def _together(x: Ways) -> Iterator[tuple[float, NormConfig]]:
-    """Long rows that a cluster keeps in shared memory, some in registers, each with its time by the model."""
-    row_bytes, narrow = x.form.count * x.element.nbytes, x.element.nbytes < WORD_BYTES
-    if row_bytes <= (LONG_NARROW_BYTES if narrow else LONG_BYTES) or x.chip.compute_capability < (9, 0):
-        return
-    for cluster, threads in product(CLUSTERS, LONG_THREADS):
+def _held(x: Ways, steps: int) -> Iterator[NormConfig]:
+    """Rows that threads hold in registers."""
+    share = 1
+    while share <= MOST_THREADS and share < 2 * steps:
+        if -(-steps // share) * x.words <= HELD_WORDS:
+            for threads in HELD_THREADS:
+                side = threads // share
+                if side and (side == 1 or threads == HELD_THREADS[0] or side < 2 * x.form.outputs):
+                    yield NormConfig(x.vec, side, share, "registers")
+            if share > max(HELD_THREADS):
+                yield NormConfig(x.vec, 1, share, "registers")
+        share *= 2
+
+
+def _kept(x: Ways) -> Iterator[NormConfig]:
+    """Rows that a block or a cluster keeps in shared memory, some in registers."""
+    clusters = CLUSTERS if x.chip.compute_capability >= (9, 0) else (1,)
+    row_bytes = x.form.count * x.element.nbytes
+    for cluster, threads in product(clusters, LONG_THREADS):
         c = NormConfig(x.vec, 1, threads, "shared", cluster=cluster)
         rounds, nbytes = Schedule(x.walk(c), c).rounds, threads * x.vector_bytes
+        if cluster > 1 and row_bytes < cluster * LEAST_PART_BYTES:
+            continue
         for words in (0, FEW_WORDS, HELD_WORDS):
             staged = rounds - words // x.words
-            if staged < 1 or staged * nbytes > x.room:
-                continue
-            each = occupancy_of(
-                x.chip, threads=threads, registers_per_thread=KEPT_REGISTERS[narrow, words],
-                shared_bytes=staged * nbytes + threads * cluster,
-            ).blocks_per_sm  # fmt: skip
-            if (us := kept_us(x, c, rounds, each)) < inf:
-                yield us, replace(c, staged=staged if words else 0)
+            if rounds > 1 and staged >= 1 and staged * nbytes <= x.room:
+                yield replace(c, staged=staged if words else 0)
 
 
 def _resident(x: Ways) -> Iterator[tuple[float, NormConfig]]:
