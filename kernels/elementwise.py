@@ -39,8 +39,8 @@ LONG: Mapping[str, int] = MappingProxyType(
     {"rcp": 3, "rsqrt": 3, "exp2": 3, "log2": 3, "sin": 4, "cos": 4, "exp": 9, "div": 15, "sqrt": 15,
      "reciprocal": 15, "tanh": 18, "erf": 22, "log": 24, "log1p": 28, "normcdf": 64}
 )  # fmt: skip
-"""Instructions of operations that have several, as nvcc 13.0 makes them for sm_90; one of the special functions,
-of which a multiprocessor issues a quarter as many, counts as three."""
+"""Instructions of operations that have several, as nvcc 13.0 makes them for sm_90; one of the special
+functions, of which a multiprocessor issues a quarter as many, counts as three."""
 
 ISSUED_SHARE = 0.85
 """The share of the instructions of a formula that is seen, as some are joined."""

@@ -44,8 +44,8 @@ class Work:
 
     `nbytes` are those of memory, more where runs are short; `instructions` and `wavefronts` those of all
     warps.  `blocks` follow each other on `at_once` places, and each takes `block_us` alone.  `beside_us` is
-    before and after: launches of further kernels, barriers of all blocks.  `starts` are the blocks that start;
-    0 where a law states a launch of its own.
+    before and after: launches of further kernels, barriers of all blocks.  `starts` are the blocks that
+    start; 0 where a law states a launch of its own.
 
     >>> Work(nbytes=2e6, blocks=528, at_once=264, block_us=1.5).instructions
     0.0

@@ -2,10 +2,10 @@
 
 python -m tests.gpu.first_choices SEED OUT.json [COUNT] [SECONDSs] [WAYSways] [ROOM ...]   draw, time, write
 
-Problems are those of tests.frozen.chosen_kinds: rows, moves, maps and products.  Of each the first FIRST ways
-are timed and drawn ones of the others that fit or that a search tries, WAYS in all, on a cold L2 with the host
-ahead.  Of the shares that first choices have of the fastest, the geometric mean and the least are printed, by
-family.  What is timed in the seconds, compiling included, is written as it comes.
+Problems are those of tests.frozen.chosen_kinds: rows, moves, maps and products.  Of each the first FIRST
+ways are timed and drawn ones of the others that fit or that a search tries, WAYS in all, on a cold L2 with
+the host ahead.  Of the shares that first choices have of the fastest, the geometric mean and the least are
+printed, by family.  What is timed in the seconds, compiling included, is written as it comes.
 """
 
 from __future__ import annotations

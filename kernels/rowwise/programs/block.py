@@ -425,7 +425,7 @@ class RowBlock(NormBlock):
                     yield Group(self, rest, schedule.registers, left, s.plain, s.hold, rest)
 
     def _fetch(self, group: Group) -> None:
-        """Fetch a group to where it stays; with a residual by loads, as an asynchronous copy computes nothing.
+        """Fetch a group to where it stays; with a residual by loads, as asynchronous copies compute nothing.
 
         Sums are stored when `depth` vectors of both have been asked for: no load passes a store.
         """
