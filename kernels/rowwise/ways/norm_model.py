@@ -52,7 +52,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from math import ceil, gcd, inf, log2, sqrt
+from math import ceil, gcd, inf, sqrt
 from types import MappingProxyType
 
 from layoutalg.dtype import DType
@@ -162,6 +162,7 @@ def held_us(x: Ways, c: NormConfig) -> float:
     nbytes = x.problem.moved_bytes / (WIDTHS.get(width, WIDEST) * narrow)
     element = ELEMENT + CONVERTED * (vector_bytes < WORD_BYTES * vec)
     joined = parts * vec * (side / WARP if by_one else 1)
+    added_us = x.machine.load_us * ceil(rounds / c.depth) * x.problem.norm.adds  # sums wait for their loads
     alone = ALONE.get(each, 1.0)
     work = Work(
         alone * nbytes * (1 + torn) / min(1.0, slabs / x.machine.sms),
@@ -169,7 +170,7 @@ def held_us(x: Ways, c: NormConfig) -> float:
         2 * warps * TOUCHED * _lines(x, side),
         slabs,
         x.machine.sms * each,
-        alone * (ALONE_US + ROUND_US * rounds + JOIN_US * joined + BY_ONE_US * by_one),
+        alone * (ALONE_US + ROUND_US * rounds + JOIN_US * joined + BY_ONE_US * by_one + added_us),
         starts=slabs,
     )
     return time_us(work, x.machine)
@@ -391,24 +392,24 @@ REGISTERS_SHARED, REGISTERS_HELD = ((40, 1.5), (64, 2.0)), ((28, 1.25), (32, 2.0
 """Registers of a thread beside the words that it holds, and for each of these, of elements of four bytes and
 of two: where some are in shared memory, and where none is."""
 
-ROW_VECTOR, APART_MODE, STAGED_VECTOR, TWICE = 21.0, 26.0, 67.0, 2.0
+ROW_VECTOR, APART_MODE, STAGED_VECTOR, TWICE = 21.0, 26.0, 65.0, 0.75
 """Instructions of a thread per vector, more for each mode of a row beyond one, and in shared memory; the
 factor more of what is read twice."""
 
-EXPONENTIAL, PARAMETER, CUT_ELEMENT, CUT_PIECE, KEPT_MODE = 5.0, 12.0, 10.3, 60.0, 30.0
+EXPONENTIAL, PARAMETER, CUT_ELEMENT, CUT_PIECE, KEPT_MODE = 5.0, 15.5, 10.3, 60.0, 30.0
 """Instructions of a thread per element of a softmax, for each parameter, of vectors that rows cut, and that
 pieces of rows cut; of a warp for each kept mode beyond one."""
 
-ROW_LINE, CUT_LINE = 0.5, 1.46
+ROW_LINE, CUT_LINE = 0.5, 1.22
 """Wavefronts of a line that a load or a store touches, and one of single elements."""
 
-ROW_US, STEP_US, HALVING_US, PEER_US, ROW_BYTE_US, CLUSTER_US = 0.98, 0.05, 0.036, 0.042, 2.8e-5, 0.55
-"""Microseconds of a block: alone, per round of its threads, per halving of the warps that join, per block of
-its cluster, and per byte that it holds; of a launch of clusters."""
+ROW_US, STEP_US, PEER_US, ROW_BYTE_US, CLUSTER_US = 0.95, 0.054, 0.044, 2.6e-5, 0.65
+"""Microseconds of a block: alone, per round of its threads, per block of its cluster, and per byte that it
+holds; of a launch of clusters."""
 
-TOUCHED_ROWS, FEW_BLOCKS, ROW_RATE = 0.4, 0.48, 0.98
-"""The share of what sectors that rows share add to bytes, the power of the share of multiprocessors that are
-busy, and the share of the memory's rate."""
+SHARED_SECTOR, MOST_SHARED, FEW_BLOCKS, ROW_RATE = 0.44, 3.0, 0.48, 0.984
+"""Bytes that each byte counts for which is read beside a piece, in sectors that pieces share, and the most
+of these per byte; the power of the share of multiprocessors that are busy, and that of the memory's rate."""
 
 SPLIT_US, GRID_TURN_US = 3.4, 6.5
 """Microseconds beside of two kernels, of which the second waits for the first, and of each turn of resident
@@ -451,7 +452,7 @@ def row_us(x: Ways, c: NormConfig) -> float:
     clusters = resident_clusters(m.sms, c.cluster, each)
     if not clusters:
         return inf
-    run, lines = _row_lines(x, c)
+    beside, lines = _pieces(x, c)
     # short pieces of a row are cut in all rounds, a row in the first and the last
     cut = (rounds if walk.outer else min(2, rounds)) * c.vec * isinstance(walk, MaskedRows)
     further = [max(0, sum(d.extent > 1 for d in modes) - 1) for modes in (x.form.reduced, x.form.kept)]
@@ -461,17 +462,16 @@ def row_us(x: Ways, c: NormConfig) -> float:
     warp += (CUT_PIECE if walk.outer else CUT_ELEMENT) * cut
     warps = walk.blocks * ceil(c.threads / WARP) * ceil(walk.blocks / m.sms) * m.sms / walk.blocks
     busy = min(1.0, walk.blocks / m.sms) ** FEW_BLOCKS
-    align = gcd(SECTOR_BYTES, *(v * size for v in row_ends(x.form)))
-    touched = 1 + TOUCHED_ROWS * (SECTOR_BYTES - align) / max(SECTOR_BYTES, run)
     read = p.moved_bytes - p.written_bytes + read_again(p, walk, c, m)
     if c.splits > 1 and not c.together and read > p.moved_bytes - p.written_bytes:
         read += FOUND_SHARE * m.l2_bytes  # what a second kernel finds in the L2 saves no time
-    alone = ROW_US + STEP_US * rounds + HALVING_US * log2(max(1, c.threads_per_row / WARP))
+    read *= 1 + SHARED_SECTOR * min(MOST_SHARED, beside)
+    alone = ROW_US + STEP_US * rounds
     alone += ROW_BYTE_US * rounds * block_bytes * len(p.read) + PEER_US * c.cluster * (c.cluster > 1)
     turns = ceil(walk.places * c.splits / c.resident) if c.together else 0
     return time_us(
         Work(
-            moved_bytes(read, p.written_bytes) * touched / busy / ROW_RATE,
+            moved_bytes(read, p.written_bytes) / busy / ROW_RATE,
             warps * warp,
             warps * lines * (2 * rounds * ROW_LINE + CUT_LINE * cut),
             blocks=walk.blocks / c.cluster,
@@ -486,18 +486,19 @@ def row_us(x: Ways, c: NormConfig) -> float:
     )
 
 
-def _row_lines(x: Ways, c: NormConfig) -> tuple[float, float]:
-    """Bytes that lie together in what a block reads at a time, and lines of a warp's load."""
+def _pieces(x: Ways, c: NormConfig) -> tuple[float, float]:
+    """Bytes of sectors beside each byte of the pieces that warps load, and lines of a warp's load."""
     lead, size, lanes = x.form.lead, x.element.nbytes, min(WARP, c.threads_per_row)
     if lead.src != 1:
-        return SECTOR_BYTES, WARP
-    run, least = lead.extent * size, WARP * c.vec * size / LINE_BYTES
+        return (SECTOR_BYTES - size) / size, WARP
+    run, wide = lead.extent * size, lanes * c.vec * size
     behind = next((d for d in x.form.modes if d is not lead and d.src == lead.extent), None)
-    wide, pitch = min(lanes * c.vec * size, run), LINE_BYTES if behind is None else run
-    lines = WARP / lanes * max(wide, min(max(wide, LINE_BYTES), pitch)) / LINE_BYTES
-    if behind is not None:
-        run *= behind.extent if behind.reduced else min(c.rows_per_block, behind.extent)
-    return run, max(lines, least)
+    piece, pitch = min(wide, run), LINE_BYTES if behind is None else run
+    lines = WARP / lanes * max(piece, min(max(piece, LINE_BYTES), pitch)) / LINE_BYTES
+    if wide >= run and behind is not None and not behind.reduced:
+        piece *= WARP // lanes
+    align = gcd(SECTOR_BYTES, piece, *(v * size for v in row_ends(x.form)))
+    return (SECTOR_BYTES - align) / piece, max(lines, WARP * c.vec * size / LINE_BYTES)
 
 
 TWICE_SHARE, NARROW_TWICE_SHARE = 0.66, 0.58

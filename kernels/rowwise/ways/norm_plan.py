@@ -241,7 +241,7 @@ def _held(x: Ways, steps: int) -> Iterator[NormConfig]:
     """Rows that threads hold in registers."""
     share = 1
     while share <= MOST_THREADS and share < 2 * steps:
-        if -(-steps // share) * x.words <= HELD_WORDS:
+        if share == MOST_THREADS or -(-steps // share) * x.words <= HELD_WORDS:
             for threads in HELD_THREADS:
                 side = threads // share
                 if side and (side == 1 or threads == HELD_THREADS[0] or side < 2 * x.form.outputs):
