@@ -143,7 +143,7 @@ def norm_candidates(
     >>> from layoutalg.kernels.rowwise.norms import norm_problem
     >>> tried = norm_candidates(norm_problem("softmax", (64, 8), 1, "f32"))
     >>> next(str(why) for c, why in tried if c.hold == "shared")
-    'rows by 512 threads in shared: a row has 2 vectors; registers hold them'
+    'rows by 128 threads in shared: a row has 2 vectors; registers hold them'
     """
     chip, form = find_arch(arch), form_of(p)
     m = machine_of(chip)
