@@ -66,7 +66,7 @@ Of 960 drawn tensors 31 save some.  On an H200 blocks along the tile are 1.13 ti
 save up to 0.6 % (f16 (375,1590,345) -> (2,1,0) has 0.73 of a copy and had 0.45), and 0.95 times for the 11
 that save 2 % and more."""
 
-BEST_TILES = 5
+BEST_TILES = 3
 """The number of tiles whose swizzles are tried."""
 
 FURTHER_TILES, FURTHER, THREADS_AT = 32, 32, 4

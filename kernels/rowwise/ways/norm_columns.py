@@ -90,10 +90,6 @@ class ColumnWays(Ways):
         """True when there are tiles for nearly all multiprocessors."""
         return self.tiles(side) >= NEARLY_ALL * self.machine.sms
 
-    def us(self, c: NormConfig) -> float:
-        """Microseconds that the model gives a configuration."""
-        return norm_us(self, c)
-
     def held(self, side: int) -> NormConfig:
         """Columns in registers, by as few threads as have room."""
         share = power_above(self.form.count * self.words / COLUMN_WORDS)
@@ -103,7 +99,8 @@ class ColumnWays(Ways):
 def columns(x: ColumnWays) -> Iterator[NormConfig]:
     """Configurations of columns: slabs that a block or a cluster holds, and those that are read twice."""
     held = held_columns(x.form.count, x.form.outputs // x.vec, x.vec, x.vector_bytes)
-    yield from sorted((c for c in held if c.hold == "registers" or x.room), key=x.us)[:HELD_WAYS]
+    fit = (c for c in held if c.hold == "registers" or x.room)
+    yield from sorted(fit, key=lambda c: norm_us(x, c))[:HELD_WAYS]
     if x.clusters > 1 and not x.apart:
         by_clusters = slabs(x.form.count, x.tiles(1), x.vec, x.vector_bytes, x.machine.sms, x.clusters)
         yield from (c for _, c in by_clusters if c.rows_per_block <= x.across)

@@ -242,12 +242,10 @@ def _held(x: Ways, steps: int) -> Iterator[NormConfig]:
     share = 1
     while share <= MOST_THREADS and share < 2 * steps:
         if share == MOST_THREADS or -(-steps // share) * x.words <= HELD_WORDS:
-            for threads in HELD_THREADS:
+            for threads in HELD_THREADS if share <= max(HELD_THREADS) else (share,):
                 side = threads // share
                 if side and (side == 1 or threads == HELD_THREADS[0] or side < 2 * x.form.outputs):
                     yield NormConfig(x.vec, side, share, "registers")
-            if share > max(HELD_THREADS):
-                yield NormConfig(x.vec, 1, share, "registers")
         share *= 2
 
 
