@@ -299,7 +299,7 @@ def grown_us(us: float, m: Machine) -> float:
     >>> [round(grown_us(us, machine_of("sm_90")), 1) for us in (0.0, 10.0, 100.0)]
     [3.5, 12.5, 104.2]
     """
-    return m.launch_us + FIRST_US + GROWN * us**GROWTH
+    return float(m.launch_us + FIRST_US + GROWN * us**GROWTH)
 
 
 def moved_bytes(stage: Stage) -> float:
