@@ -147,8 +147,8 @@ class ScalarFunction:
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """The operations of the formula, each as often as it is there."""
-        return tuple(x.op for x in _parts(self.formula) if isinstance(x, Value))
+        """The operations of the formula; what occurs several times is computed once."""
+        return tuple(x.op for x in dict.fromkeys(_parts(self.formula)) if isinstance(x, Value))
 
     def rounded_to(self, result: str) -> ScalarFunction:
         """The function that results of a type are finished by."""

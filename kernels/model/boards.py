@@ -50,9 +50,10 @@ OfWay: TypeAlias = Annotated[float, _MORE, Bound("maximum", 1e6)]
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The numbers of a board: multiprocessors, bytes of L2, microseconds of a launch, of one that follows
-    another, of one that starts while another ends, and of a multiprocessor to start a block, bytes that
-    memory moves and cycles of a multiprocessor per microsecond, and those of single ways.
+    """The numbers of a board: multiprocessors, bytes of L2, microseconds of a launch, and less for every
+    halving of its blocks below the multiprocessors, of one that follows another, of one that starts while
+    another ends, and of a multiprocessor to start a block, bytes that memory moves and cycles of a
+    multiprocessor per microsecond, and those of single ways.
 
     A round of loads takes `load_us`, and `byte_us` more for every byte that a thread has in flight; a load
     costs memory `load_bytes` beside its own.  `source` begins with "measured", or "from the data sheet".
@@ -67,6 +68,7 @@ class Machine:
     sms: Sms
     l2_bytes: CacheBytes
     launch_us: Micros
+    halving_us: Micros
     next_launch_us: Micros
     dependent_us: Micros
     start_us: Micros

@@ -21,8 +21,8 @@ from layoutalg.answers import fields_of
 from layoutalg.kernels.model.boards import FORMAT, Machine
 
 NUMBERS = (
-    "launch_us", "next_launch_us", "dependent_us", "start_us", "bytes_per_us", "cycles_per_us", "load_us",
-    "byte_us", "load_bytes",
+    "launch_us", "halving_us", "next_launch_us", "dependent_us", "start_us", "bytes_per_us", "cycles_per_us",
+    "load_us", "byte_us", "load_bytes",
 )  # fmt: skip
 """The numbers of a board that are fitted; the others are the driver's."""
 

@@ -2,8 +2,8 @@
 
 A reduction reads each element that exists once, and writes its results and, where it is split, the values
 between its passes.  A norm reads each element once and writes it once, or reads it twice where what lies
-between two readings of it is more than `KEPT_SHARE` of the L2.  A second launch goes backwards, and finds
-`FOUND_SHARE` of it at the end of the first in L2:
+between two readings of it is more than the L2 keeps, see `read_again`.  A second launch goes backwards, and
+finds some of it at the end of the first in L2:
 
     softmax (65536,1024) f32 over 1       held: 2 x 256 MB
     softmax (65536,1024) f32 over 0       read twice: 3 x 256 MB less 16 MB
@@ -23,15 +23,7 @@ from layoutalg.arch import DEFAULT_ARCH, Arch
 from layoutalg.kernels.family import Traffic
 from layoutalg.kernels.model import stated_machine
 from layoutalg.kernels.rowwise.programs import NormLaunches
-from layoutalg.kernels.rowwise.ways import ReducePlan, form_of, walk_of
-
-KEPT_SHARE, RESIDENT_THREADS = 0.4, 1024
-"""The most bytes that are found in L2 again, as a share of it, and the threads of a multiprocessor with 64
-registers each."""
-
-FOUND_SHARE = 16 / 60
-"""The share of L2 whose bytes of the first launch a second one, which goes backwards, finds: 8 to 22 of 60 MB
-were counted on an H200 for long rows.  Fitted to cases of a published seed, judged on those of another."""
+from layoutalg.kernels.rowwise.ways import KEPT_SHARE, ReducePlan, form_of, read_again, walk_of
 
 
 def norm_traffic(launches: NormLaunches, arch: str | Arch = DEFAULT_ARCH) -> Traffic:
@@ -45,21 +37,12 @@ def norm_traffic(launches: NormLaunches, arch: str | Arch = DEFAULT_ARCH) -> Tra
     Traffic(read=134217728, written=134217728)
     """
     p, c, m = launches.problem, launches.config, stated_machine(arch)
-    kept_bytes, found_bytes = int(KEPT_SHARE * m.l2_bytes), int(FOUND_SHARE * m.l2_bytes)
-    w, size = walk_of(form_of(p), p.dtype, c), p.dtype.nbytes
-    elements = p.axes.read_elems * size * len(p.read)
-    between = elements if c.splits > 1 or c.width else 0
-    if c.splits == 1 and c.hold == "global" and not c.width:
-        resident = min(w.blocks, m.sms * max(1, RESIDENT_THREADS // c.threads))
-        between = resident * (elements // w.blocks)
-    scratch = launches.workspace_elems * 4
-    again = elements - (found_bytes if c.splits > 1 or c.width else 0) if between > kept_bytes else 0
-    if c.together:  # in every turn all but what the rings of all blocks hold, where the L2 does not
-        ring = c.resident * c.staged * c.threads * c.vec * size
-        left = elements * w.tiles_at_once // w.places - ring
-        again = -(-w.places // w.tiles_at_once) * left if left > kept_bytes else 0
-    read = elements + again + len(p.parameters) * p.axes.count * size
-    return Traffic(read + (scratch if scratch > kept_bytes else 0), p.written_bytes + scratch)
+    again = int(read_again(p, walk_of(form_of(p), p.dtype, c), c, m))
+    scratch, size = launches.workspace_elems * 4, p.dtype.nbytes
+    read = p.axes.read_elems * size * len(p.read) + again + len(p.parameters) * p.axes.count * size
+    return Traffic(
+        read + (scratch if scratch > int(KEPT_SHARE * m.l2_bytes) else 0), p.written_bytes + scratch
+    )
 
 
 def reduce_traffic(plan: ReducePlan, arch: str | Arch = DEFAULT_ARCH) -> Traffic:

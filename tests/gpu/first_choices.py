@@ -1,11 +1,11 @@
 """First choices beside other ways of the same problems: how much of the fastest does each have?
 
-python -m tests.gpu.first_choices SEED OUT.json [COUNT] [SECONDSs] [ROOM ...]    draw, time, print, write
+python -m tests.gpu.first_choices SEED OUT.json [COUNT] [SECONDSs] [WAYSways] [ROOM ...]   draw, time, write
 
-Problems are those of tests.frozen.chosen_kinds: rows, moves, maps and products.  Of each the first FIRST ways
-and OTHERS drawn ones of those that fit are timed, in turn, on a cold L2 with the host ahead.  Of the shares
-that first choices have of the fastest, the geometric mean and the least are printed, by family.  What is
-timed in the seconds, compiling included, is written as it comes.
+Problems are those of tests.frozen.chosen_kinds: rows, moves, maps and products.  Of each the first FIRST
+ways are timed and drawn ones of the others that fit or that a search tries, WAYS in all, on a cold L2 with
+the host ahead.  Of the shares that first choices have of the fastest, the geometric mean and the least are
+printed, by family.  What is timed in the seconds, compiling included, is written as it comes.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.tuning.board import Case
 from tests.frozen.chosen_kinds import ROOMS
-from tests.gpu.timing import expected_beside_timed, in_time, seconds_of, write
+from tests.gpu.timing import cold_us, in_time, seconds_of, write
 
-COUNT, SECONDS, FIRST, OTHERS, ROUNDS = 120, 110.0, 3, 7, 7
+COUNT, SECONDS, FIRST, WAYS, ROUNDS = 120, 110.0, 3, 10, 7
 """Problems, the seconds that a study takes, ways of each, and rounds."""
 
 ARCH = gpu_status().arch or "sm_90"
@@ -33,11 +33,11 @@ MOST_BYTES = 1 << 30
 """The most bytes that a problem moves."""
 
 
-def drawn(rooms: Sequence[str], text: str) -> list[Case]:
+def drawn(rooms: Sequence[str], most: int, text: str) -> list[Case]:
     """The ways of the problem of a text that are timed, the first choice first; none where it has just one,
     is refused or moves too much.
 
-    >>> ways = drawn(["sums"], "1 0")
+    >>> ways = drawn(["sums"], WAYS, "1 0")
     >>> len(ways) == len(set(ways)) > 1, len({case.problem for case in ways})
     (True, 1)
     """
@@ -48,26 +48,23 @@ def drawn(rooms: Sequence[str], text: str) -> list[Case]:
         if getattr(problem, "moved_bytes", 0) > MOST_BYTES:
             return []
         FAMILIES[case.family].machine_on(ARCH)
-        first, *more = FAMILIES[case.family].configs(problem, ARCH)
+        every = list(FAMILIES[case.family].searched(problem, ARCH))
     except LayoutAlgError:
         return []
-    near, others = more[: FIRST - 1], more[FIRST - 1 :]
-    ways = dict.fromkeys((first, *near, *rng.sample(others, min(OTHERS, len(others)))))
+    near, others = every[:FIRST], every[FIRST:]
+    ways = (*near, *rng.sample(others, min(most - FIRST, len(others))))
     return [Case(case.family, problem, config) for config in ways] if len(ways) > 1 else []
 
 
-def row_of(ways: Sequence[Case], codes: Sequence[Any]) -> dict[str, Any] | None:
+def row_of(ways: Sequence[tuple[Case, Any, Any]]) -> dict[str, Any] | None:
     """The microseconds of a problem's ways, timed and expected; None where the first is not launched here."""
-    found = {
-        str(case.config): times
-        for case, code in zip(ways, codes, strict=True)
-        if (times := expected_beside_timed(case, code, ARCH, ROUNDS)) is not None
-    }
-    if len(found) < 2 or (first := found.get(str(ways[0].config))) is None:
+    times = zip(ways, cold_us(ways, ROUNDS), strict=True)
+    found = {str(way.config): (us, expected) for (way, _, expected), us in times if us is not None}
+    if len(found) < 2 or (first := found.get(str(ways[0][0].config))) is None:
         return None
     us = {name: timed for name, (timed, _) in found.items()}
     return {
-        "family": ways[0].family, "problem": str(ways[0].problem), "us": us,
+        "family": ways[0][0].family, "problem": str(ways[0][0].problem), "us": us,
         "expected us": {name: expected.us for name, (_, expected) in found.items()},
         "share": min(us.values()) / first[0],
     }  # fmt: skip
@@ -95,9 +92,10 @@ def main(words: Sequence[str]) -> int:
     seed, path, rooms = int(words[0]), words[1], [word for word in words[2:] if word in ROOMS]
     count = next((int(word) for word in words[2:] if word.isdigit()), COUNT)
     rows = list[dict[str, Any]]()
-    draw = partial(drawn, rooms or list(ROOMS))
-    for ways, codes in in_time(draw, seed, count, seconds_of(words, SECONDS)):
-        if (row := row_of(ways, codes)) is not None:
+    most = next((int(word[:-4]) for word in words[2:] if word.endswith("ways")), WAYS)
+    draw = partial(drawn, rooms or list(ROOMS), most)
+    for ways in in_time(draw, seed, count, seconds_of(words, SECONDS)):
+        if (row := row_of(ways)) is not None:
             rows.append(row)
             write(path, rows, seed=seed)
     print(*judged(rows), sep="\n")

@@ -26,7 +26,7 @@ from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.tuning.board import Case
 from tests.frozen.chosen_kinds import ROOMS
-from tests.gpu.timing import expected_beside_timed, in_time, seconds_of, write
+from tests.gpu.timing import cold_us, in_time, seconds_of, write
 
 COUNT, SECONDS, ROUNDS = 200, 110.0, 7
 """Problems that are drawn, the seconds that a study takes, compiling included, and rounds."""
@@ -130,9 +130,9 @@ def main(words: Sequence[str]) -> int:
         return 0
     seed, path, count = int(words[0]), words[1], next((int(w) for w in words[2:] if w.isdigit()), COUNT)
     rows = list[dict[str, Any]]()
-    for (case,), (code,) in in_time(drawn, seed, count, seconds_of(words, SECONDS)):
-        if (found := expected_beside_timed(case, code, ARCH, ROUNDS)) is not None:
-            us, expected = found
+    for ways in in_time(drawn, seed, count, seconds_of(words, SECONDS)):
+        ((case, _, expected),) = ways
+        for us in filter(None, cold_us(ways, ROUNDS)):
             rows.append(
                 {"family": case.family, "problem": str(case.problem), "config": str(case.config),
                  "timed us": us, "expected us": expected.us, "without": expected.without}

@@ -15,14 +15,15 @@ import json
 import random
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
 from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
 from layoutalg.codegen.gpu import require_gpu
+from layoutalg.tools import Processes, end_with_parent
 
 AHEAD_CYCLES, CALL_CYCLES = 60_000, 400_000
 """The GPU waits so long before a launch, so that the host is ahead of it; before a call of an operation,
@@ -31,11 +32,11 @@ which may make copies and launch twice, 0.2 ms."""
 FLUSH_ELEMS = 64 << 20
 """Elements of 4 bytes that are read before a launch: several times what an L2 holds."""
 
-BATCH = 80
-"""The problems that are drawn and compiled before the first of them is timed."""
-
 SEED = 20261123
 """Of the order of contenders, where a study has none of its own."""
+
+COMPILING = 0.6
+"""The share of a study's seconds in which problems are compiled; in the others they are timed."""
 
 Run = Callable[[], object]
 Name = TypeVar("Name", bound=Hashable)
@@ -123,51 +124,65 @@ def seconds_of(words: Sequence[str], usual: float) -> float:
 
 def in_time(
     drawn: Callable[[str], Sequence[Any]], seed: int, count: int, seconds: float
-) -> Iterator[tuple[Sequence[Any], Sequence[Any]]]:
-    """The ways of drawn problems that there are, with their machine code, for so many seconds.
+) -> Iterator[list[tuple[Any, Any, Any]]]:
+    """The ways of each drawn problem, with their machine code and expected times, for so many seconds.
 
-    Each process draws problems by `drawn` from a text of its own, and compiles what it drew.
+    Processes draw problems by `drawn` from a text for each, and compile what they drew, in a part of the
+    seconds.  None of them is left when the first problem is timed: beside them the host falls behind the GPU.
     """
-    from layoutalg.codegen import gpu
+    began, made = time.monotonic(), list[list[tuple[Any, Any, Any]]]()
+    with ProcessPoolExecutor(None, Processes(), end_with_parent) as pool:
+        for ways in pool.map(functools.partial(_made, drawn), [f"{seed} {n}" for n in range(count)]):
+            made.append(ways)
+            if time.monotonic() > began + COMPILING * seconds:
+                pool.shutdown(cancel_futures=True)
+                break
+    for ways in made:
+        if ways and time.monotonic() < began + seconds:
+            yield ways
 
-    until, texts = time.monotonic() + seconds, iter([f"{seed} {n}" for n in range(count)])
-    while batch := list(islice(texts, BATCH)):
-        for ways, codes in gpu.in_processes(functools.partial(_made, drawn), batch):
-            if time.monotonic() > until:
-                return
-            if ways:
-                yield ways, codes
 
-
-def _made(drawn: Callable[[str], Sequence[Any]], text: str) -> tuple[Sequence[Any], list[Any]]:
-    """The ways that are drawn, and their machine code."""
+def _made(drawn: Callable[[str], Sequence[Any]], text: str) -> list[tuple[Any, Any, Any]]:
+    """The ways that are drawn, their machine code and expected times, or what refuses them."""
+    from layoutalg.codegen.gpu import require_gpu
+    from layoutalg.errors import LayoutAlgError
+    from layoutalg.kernels import FAMILIES
     from layoutalg.kernels.tuning.board import compiled
 
-    ways = drawn(text)
-    return ways, [compiled(way) for way in ways]
+    made = []
+    for way in drawn(text):
+        code = compiled(way)
+        try:
+            expected = FAMILIES[way.family].expected(way.problem, way.config, require_gpu().arch)
+        except LayoutAlgError as why:
+            code, expected = why, None
+        made.append((way, code, expected))
+    return made
 
 
-def expected_beside_timed(case: Any, code: Any, arch: str, rounds: int) -> tuple[float, Any] | None:
-    """The microseconds of a case on a cold L2, and those expected; None where it is not launched, and why."""
+def cold_us(ways: Sequence[tuple[Any, Any, Any]], rounds: int) -> list[float | None]:
+    """The microseconds on a cold L2 of ways of a problem; None where one is not launched, and why."""
     from layoutalg.codegen import gpu
     from layoutalg.errors import LayoutAlgError
     from layoutalg.kernels import FAMILIES
     from layoutalg.kernels.checks import bench_of
 
-    family, p = FAMILIES[case.family], case.problem
-    try:
-        if isinstance(code, LayoutAlgError):
-            raise code
-        launch = launch_of(code, family.numbers(p, case.config), bench_of(family).arrays(p, 0))
-        expected = family.expected(p, case.config, arch)
-    except LayoutAlgError as why:  # no machine code, or clusters that this GPU does not hold
-        print(f"{case.family} {p}: {why}")
-        return None
-    (us,) = gpu.cold_times_us([launch], rounds)
-    del launch
+    family, p, found = FAMILIES[ways[0][0].family], ways[0][0].problem, list[float | None]()
+    arrays = bench_of(family).arrays(p, 0)
+    for case, code, _ in ways:
+        try:
+            if isinstance(code, LayoutAlgError):
+                raise code
+            launch = launch_of(code, family.numbers(p, case.config), arrays)
+            found += gpu.cold_times_us([launch], rounds)
+            del launch
+        except LayoutAlgError as why:  # no machine code, or clusters that this GPU does not hold
+            print(f"{case.family} {p} {case.config}: {why}")
+            found.append(None)
+    del arrays
     gc.collect()
     free()
-    return us, expected
+    return found
 
 
 def free() -> None:

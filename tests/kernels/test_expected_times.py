@@ -69,12 +69,9 @@ def test_no_time_beats_its_board(family: Family, seed: int) -> None:
 
 
 def test_what_a_time_leaves_out_is_named() -> None:
-    without = {}
     for name in ("relu", "silu", "gelu", "transpose", "softmax"):
         p = drawn(FAMILIES[name], 0)
-        without[name] = FAMILIES[name].expected(p, FAMILIES[name].choose(p)).without
-    assert without["relu"] == without["transpose"] == without["softmax"] == ""
-    assert "exp" in without["silu"] and "normcdf" in without["gelu"]
+        assert not FAMILIES[name].expected(p, FAMILIES[name].choose(p)).without
     p, plain = drawn(FAMILIES["softmax"], 0), replace(FAMILIES["softmax"], clock=None)
     assert "add_exp" in plain.expected(p, plain.choose(p)).without
 

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self, TypeAlias
 
 from layoutalg.codegen import instr
@@ -280,7 +281,7 @@ class RowBlock(NormBlock):
         if not packed and not config.together:
             self._stand()
         fetched = 0 if config.hold == "registers" else config.depth
-        self.v = k.reg("v", self.schedule.registers + fetched, t.words)
+        self.v = k.reg("v", self.schedule.registers + fetched + config.depth * adds, t.words)
         if self.schedule.staged and not packed:
             room = self.schedule.staged * t.threads * t.nbytes
             self.held = k.shared_buffer("held", 1, Layout((room,)), room, 16)
@@ -318,9 +319,8 @@ class RowBlock(NormBlock):
 
     def hold(self) -> None:
         """Fetch what stays: into shared memory, and into registers; of what is read twice, what is left."""
-        fetch: dict[Hold, Visit] = {"shared": self._copy, "registers": self._load}
-        for group in self._rounds(*fetch):
-            group.visit(fetch[group.hold])
+        for group in self._rounds("shared", "registers"):
+            self._fetch(group)
         if self.config.hold == "shared":
             self.k.do(instr.CP_COMMIT)
             self.k.do(instr.CP_WAIT, 0)
@@ -424,43 +424,63 @@ class RowBlock(NormBlock):
                     rest = whole * depth + s.first
                     yield Group(self, rest, schedule.registers, left, s.plain, s.hold, rest)
 
+    def _fetch(self, group: Group) -> None:
+        """Fetch a group to where it stays; with a residual by loads, as asynchronous copies compute nothing.
+
+        Sums are stored when `depth` vectors of both have been asked for: no load passes a store.
+        """
+        if self.residual is None:
+            group.visit(self._copy if group.hold == "shared" else self._load)
+            return
+        for first in range(0, group.count, self.config.depth):
+            part = replace(
+                group, first=group.first + first, held=group.held + first * (group.hold == "registers"),
+                slot=group.slot + first, count=min(self.config.depth, group.count - first),
+            )  # fmt: skip
+            part.visit(partial(self._load_both, self.residual))
+            part.visit(partial(self._add, self.residual, group.hold))
+
     def _load(self, v: Vector) -> None:
         with self._into(v):
             self.k.do(instr.LDG[self.tiling.nbytes], v.words, self.source(v.chunk))
-            if self.residual is not None:
-                self._add(v, self.residual)
 
-    def _add(self, v: Vector, residual: Tensor) -> None:
+    def _load_both(self, residual: Tensor, v: Vector) -> None:
+        self._load(v)
+        with self._into(v, self._other(v)):
+            self.k.do(instr.LDG[self.tiling.nbytes], self._other(v), self._of_residual(residual, v))
+
+    def _add(self, residual: Tensor, hold: Hold, v: Vector) -> None:
         """Add a vector of the residual, rounded to the type of the elements; the sum is written over it."""
         k, vec, nbytes = self.k, self.tiling.vec, self.tiling.nbytes
-        other = RegRef(self.reg("other", self.tiling.words), ())
-        place = self.at(residual, v.chunk.source, v.chunk.crd, self.walk.form.src_offset)
-        k.do(instr.LDG[nbytes], other, place)
         f = self.floats(v)
-        k.do(instr.fold("sum", vec, vec), f, self.widened(other, vec, "other_floats"))
+        k.do(instr.fold("sum", vec, vec), f, self.widened(self._other(v), vec, "other_floats"))
         if self.element.name != "f32":
             k.do(instr.convert(vec, "f32", self.element.name), v.words, f)
-        k.do(instr.STG_WHOLE[nbytes], place, v.words)
+        with self.where(self._wanted(v)):
+            k.do(instr.STG_WHOLE[nbytes], self._of_residual(residual, v), v.words)
+            if hold == "shared":
+                k.do(instr.STS[nbytes], self._slot(v), v.words)
+
+    def _other(self, v: Vector) -> RegRef:
+        """The registers of a residual's vector, behind those of the source."""
+        return self.v[self.v.shape[0] - self.config.depth + v.n]
+
+    def _of_residual(self, residual: Tensor, v: Vector) -> MemRef:
+        return self.at(residual, v.chunk.source, v.chunk.crd, self.walk.form.src_offset)
 
     def _copy(self, v: Vector) -> None:
-        nbytes, adds = self.tiling.nbytes, self.residual is not None
-        if adds:  # an asynchronous copy computes nothing
-            self._load(v)
         with self.where(self._wanted(v)):
-            if adds:
-                self.k.do(instr.STS[nbytes], self._slot(v), v.words)
-            else:
-                self.k.do(instr.CP_ASYNC[nbytes], self._slot(v), self.source(v.chunk))
+            self.k.do(instr.CP_ASYNC[self.tiling.nbytes], self._slot(v), self.source(v.chunk))
 
     def _recall(self, v: Vector) -> None:
         with self._into(v):
             self.k.do(instr.LDS[self.tiling.nbytes], v.words, self._slot(v))
 
-    def _into(self, v: Vector) -> AbstractContextManager[None]:
+    def _into(self, v: Vector, words: RegRef | None = None) -> AbstractContextManager[None]:
         """Code that fills a vector's registers where it is wanted; they are zeros where it is not."""
         wanted = self._wanted(v)
         if wanted:
-            self.k.do(instr.fill(self.tiling.words), v.words, Const(0))
+            self.k.do(instr.fill(self.tiling.words), words or v.words, Const(0))
         return self.where(wanted)
 
     def _wanted(self, v: Vector) -> tuple[Index, ...]:
@@ -512,7 +532,7 @@ class RowBlock(NormBlock):
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A vector that is visited: its registers, its place in global and in shared memory.
+    """A vector that is visited: its registers, its place in shared memory, its number in the group.
 
     `plain`: it exists in every thread; `cut`: some of its elements may be another row's.
     """
@@ -520,6 +540,7 @@ class Vector:
     words: RegRef
     chunk: Chunk
     slot: Index
+    n: Index
     plain: bool
     cut: bool
 
@@ -552,6 +573,5 @@ class Group:
             if exists and b.config.splits > 1 and dealt == 1:  # the next block's steps follow
                 exists.append(as_expr(self.first + u) < rounds)
             with b.where(exists):
-                visit(
-                    Vector(b.v[u + self.held], chunk, self.slot + u, self.plain, walk.cut and not self.plain)
-                )
+                cut = walk.cut and not self.plain
+                visit(Vector(b.v[u + self.held], chunk, self.slot + u, u, self.plain, cut))

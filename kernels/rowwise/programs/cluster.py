@@ -264,9 +264,6 @@ class SlabBlock(RowBlock):
             if awaited:  # an empty group, so that as many follow the next one
                 self.k.do(CP_COMMIT)
 
-    def _fetch(self, group: Group) -> None:
-        group.visit(self._copy if group.hold == "shared" else self._load)
-
 
 class TurningBlock(SlabBlock):
     """A block of a cluster that goes from slab to slab: `turn` counts, `following` is the slab that comes in.

@@ -9,16 +9,11 @@ reduce_plan, reduce_model   the configurations of a reduction, in one pass or tw
 from __future__ import annotations
 
 from layoutalg.kernels.rowwise.ways.norm_model import (
-    CLUSTER_US,
-    GRID_TURN_US,
+    KEPT_SHARE,
     MOST_JOINING,
-    SPLIT_US,
-    WIDEST,
-    WIDTHS,
     neighbours,
-    slab_us,
-    stream_work,
-    turn_us,
+    norm_us,
+    read_again,
 )
 from layoutalg.kernels.rowwise.ways.norm_plan import cannot_hold, form_of, norm_candidates, norm_configs
 from layoutalg.kernels.rowwise.ways.reduce_model import plan_us
@@ -35,6 +30,7 @@ from layoutalg.kernels.rowwise.ways.schedule import (
     NormConfig,
     Ring,
     Schedule,
+    Ways,
     can_cluster,
     checked_walk,
     stream_with,

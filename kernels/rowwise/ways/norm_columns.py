@@ -1,7 +1,7 @@
-"""The configurations of norms over columns, best first: slabs that are held, and slabs that are read twice.
+"""The configurations of norms over columns: slabs that are held, and slabs that are read twice.
 
-Notes.  Times are those of `norm_model`.  Slabs of 32 bytes, of
-which the parts of all resident blocks would fit L2, are slower than reading wider ones from memory twice.
+Notes.  Times are those of `norm_model`.  Slabs of 32 bytes, of which the parts of all resident blocks would
+fit L2, are slower than reading wider ones from memory twice.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, inf
+from math import ceil
 from types import MappingProxyType
 
 from layoutalg.kernels.rowwise.walk import (
@@ -22,7 +22,7 @@ from layoutalg.kernels.rowwise.walk import (
     power_above,
     row_ends,
 )
-from layoutalg.kernels.rowwise.ways.norm_model import copy_us, held_columns, held_us, slabs
+from layoutalg.kernels.rowwise.ways.norm_model import held_columns, norm_us, slabs
 from layoutalg.kernels.rowwise.ways.schedule import NormConfig, Ways
 
 SPLIT_BYTES = 16 << 10
@@ -46,12 +46,8 @@ COLUMN_WORDS = 40
 MOST_CLUSTER = MappingProxyType({9: 16, 10: 16})
 """The most blocks of a cluster that keeps columns, by the major number of the compute capability."""
 
-TWICE_SHARE, NARROW_TWICE_SHARE, HELD_WAYS = 0.66, 0.58, 8
-"""The share of a copy's rate for rows that are read twice, that for softmax and layer norm of two-byte
-elements, and the number of slabs held by a block that are configurations.
-
-On an H200, the streams of tests.gpu.ragged_rows, seeds 20261131 to 20261133: 14 of softmax and layer norm of
-two-byte elements have 0.52 to 0.61, one of them 0.42; six others 0.62 to 0.67, one of them 0.48."""
+HELD_WAYS = 8
+"""The number of slabs held by a block that are configurations."""
 
 
 @dataclass(frozen=True)
@@ -101,34 +97,16 @@ class ColumnWays(Ways):
 
 
 def columns(x: ColumnWays) -> Iterator[NormConfig]:
-    """Configurations of columns, best first: slabs that a block or a cluster holds, and those that are read
-    twice, by the time that is expected of them."""
-    nbytes = x.form.count * x.form.outputs * x.element.nbytes
-    copy, long = copy_us(nbytes, x.machine), nbytes >= STREAM_BYTES
-    ways = sorted(_held(x), key=_us)[:HELD_WAYS]
+    """Configurations of columns: slabs that a block or a cluster holds, and those that are read twice."""
+    held = held_columns(x.form.count, x.form.outputs // x.vec, x.vec, x.vector_bytes)
+    fit = (c for c in held if c.hold == "registers" or x.room)
+    yield from sorted(fit, key=lambda c: norm_us(x, c))[:HELD_WAYS]
     if x.clusters > 1 and not x.apart:
         by_clusters = slabs(x.form.count, x.tiles(1), x.vec, x.vector_bytes, x.machine.sms, x.clusters)
-        ways += [(copy / share, c) for share, c in by_clusters if c.rows_per_block <= x.across]
-    if not long and (c := x.held(x.lanes(SECTOR_BYTES))).threads < MOST_THREADS:
-        ways.append((inf, c))
-    narrow = x.element.nbytes < WORD_BYTES and x.formula != "rms_norm"
-    twice = copy / (NARROW_TWICE_SHARE if narrow else TWICE_SHARE) if long else inf
-    ways += [(twice, c) for c in _columns_twice(x)]
-    yield from (c for _, c in sorted(ways, key=_us))
-
-
-def _us(way: tuple[float, NormConfig]) -> float:
-    return way[0]
-
-
-def _held(x: ColumnWays) -> Iterator[tuple[float, NormConfig]]:
-    """Slabs that one block holds, each with its time."""
-    across = x.form.outputs // x.vec
-    for c in held_columns(x.form.count, across, x.vec, x.vector_bytes):
-        if c.hold == "registers" or x.room:
-            us = held_us(x, c, across, apart=x.apart)
-            if us < inf:
-                yield us, c
+        yield from (c for _, c in by_clusters if c.rows_per_block <= x.across)
+    if (c := x.held(x.lanes(SECTOR_BYTES))).threads < MOST_THREADS:
+        yield c
+    yield from _columns_twice(x)
 
 
 def _columns_twice(x: ColumnWays) -> Iterator[NormConfig]:

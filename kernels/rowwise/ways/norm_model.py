@@ -33,36 +33,17 @@ Notes.  The factors are fitted to 250 softmaxes of 256 MB, 1024 to 49152 rows, o
 (tests/gpu/column_ways, 2026-11-23).  Slabs of 64 bytes are not offered: at 49152 rows they have 0.60 of a
 copy, and reading twice has 0.61.
 
-Rows that a cluster keeps.  Memory moves bytes as long as blocks request them; a row's blocks request, wait
-for each other, write, and leave.  The more rows are resident, the less of that is seen:
+Rows, and what is read twice.  Blocks ask for a row, join its statistics and write, so that all of them have
+the same terms, wherever elements stay:
 
-    waiting     rows / resident clusters * (the exchange of its blocks, the rounds of its threads, the bytes
-                of a block)
+    memory     the bytes that are read, those that are read again, and those that are written; sectors that
+               rows share, and multiprocessors without a block, lengthen it
+    issue      instructions of vectors and elements, by formula; more where several modes are taken apart
+    waiting    waves of blocks, or of clusters, x what a block takes alone
+    beside     barriers of all blocks, and a second kernel
 
-    f32, 512 rows of 262144       16 blocks of 256 threads, 48 KB each in shared memory, 16 words in registers
-    bf16, 4096 rows of 32768      3 blocks of 128 threads, 22 KB each
-
-Three numbers, and one of what two kernels take beside, are fitted to the ways of 56 problems on one H200 with
-a cold L2 (tests/data/long_rows.json): first choices have 0.9735 of the fastest, 0.983 on the 28 whose lengths
-were drawn.  Ten numbers, with parts of a row, of registers and of narrow elements, had 0.9718 and 0.981.
-
-Rows that no cluster holds.  They are read twice, except for what stays on chip: blocks that are all resident
-read their parts of rows, wait for each other, and write.  What a block has read last is still in its shared
-memory.  For S bytes, some of which are kept, memory moves
-
-    moved    S + (S - kept) + S        read, read again, written; 2 S where all is kept
-    share    2 S / moved               of a copy, at most
-
-    64 MB, 25 kept      0.77        178 MB    0.70        512 MB    0.68
-
-    time     launches + turns * the barrier + moved / the memory's rate
-
-Of several rows some are read at once, and the next in turn: then more of these is kept, and the barrier is
-paid for each turn.
-
-Fitted to the ways of ten problems on one H200 with a cold L2 (tests/gpu/whole_rows, seed 20261123,
-2026-11-23), within 4 % of their times; two others on seeds that it has not seen: within 6 and 8 %.  Rows of
-several modes that start anywhere, whose every vector is masked, take longer, and were left out.
+Notes.  Numbers are fitted to 3,455 times on one H200 with a cold L2 (2026-11-30; tests/data/row_ways.json and
+long_rows.json): of ways within a tenth of the fastest of their problem 85 % are expected within 10 %.
 """
 
 from __future__ import annotations
@@ -76,11 +57,29 @@ from types import MappingProxyType
 
 from layoutalg.dtype import DType
 from layoutalg.errors import ResourceError
-from layoutalg.kernels.model import Machine, Work, time_us
+from layoutalg.kernels.model import Machine, Work, moved_bytes, time_us
 from layoutalg.kernels.rowwise.forms import Stream, rows_of, with_fold
+from layoutalg.kernels.rowwise.norms import NormProblem
+from layoutalg.kernels.rowwise.packed import NORM, PackedWalk, packed_us
 from layoutalg.kernels.rowwise.tensors import Form
-from layoutalg.kernels.rowwise.walk import LINE_BYTES, VECTOR_BYTES, WARP, WORD_BYTES
-from layoutalg.kernels.rowwise.ways.schedule import Hold, NormConfig, Ways
+from layoutalg.kernels.rowwise.unaligned import MaskedRows
+from layoutalg.kernels.rowwise.walk import (
+    LINE_BYTES,
+    SECTOR_BYTES,
+    VECTOR_BYTES,
+    WARP,
+    WORD_BYTES,
+    Walk,
+    row_ends,
+)
+from layoutalg.kernels.rowwise.ways.schedule import (
+    RESIDENT_THREADS,
+    Hold,
+    NormConfig,
+    Schedule,
+    Ways,
+    stream_with,
+)
 from layoutalg.model import occupancy_of, resident_clusters
 
 SIDE_BYTES = 64
@@ -141,18 +140,11 @@ TOUCHED = 0.55
 """Wavefronts of a line that a load or a store touches."""
 
 
-def copy_us(nbytes: float, m: Machine) -> float:
-    """Microseconds of a copy of so many bytes."""
-    return time_us(Work(2 * nbytes / WIDEST), m)
-
-
-def held_us(x: Ways, c: NormConfig, across: int, *, apart: bool) -> float:
-    """Microseconds that the model gives slabs of the form's rows, `across` vectors in all; infinite where
-    none fits.
-
-    `apart`: rows do not start at sectors.
-    """
+def held_us(x: Ways, c: NormConfig) -> float:
+    """Microseconds that the model gives slabs of columns that a block holds; infinite where none fits."""
     rows, vector_bytes, vec, side = x.form.count, x.vector_bytes, c.vec, c.rows_per_block
+    across = x.form.outputs // vec
+    apart = any(v * x.element.nbytes % SECTOR_BYTES for v in row_ends(x.form))
     rounds, slabs, width = -(-rows // c.threads_per_row), ceil(across / side), side * vector_bytes
     shared, by_one = c.hold == "shared", c.resident > 0
     # parts of a block whose threads have one statistic before they exchange through shared memory
@@ -166,9 +158,11 @@ def held_us(x: Ways, c: NormConfig, across: int, *, apart: bool) -> float:
         return inf
     torn = TORN_LINES * LINE_BYTES / width if apart and vector_bytes < VECTOR_BYTES else 0.0
     warps = -(-c.threads // WARP) * rounds * max(slabs, x.machine.sms)  # idle multiprocessors issue nothing
-    nbytes = 2 * rows * across * vector_bytes / WIDTHS.get(width, WIDEST)
+    narrow = min(1.0, max(SECTOR_BYTES, width) / SIDE_BYTES)
+    nbytes = x.problem.moved_bytes / (WIDTHS.get(width, WIDEST) * narrow)
     element = ELEMENT + CONVERTED * (vector_bytes < WORD_BYTES * vec)
     joined = parts * vec * (side / WARP if by_one else 1)
+    added_us = x.machine.load_us * ceil(rounds / c.depth) * x.problem.norm.adds  # sums wait for their loads
     alone = ALONE.get(each, 1.0)
     work = Work(
         alone * nbytes * (1 + torn) / min(1.0, slabs / x.machine.sms),
@@ -176,7 +170,7 @@ def held_us(x: Ways, c: NormConfig, across: int, *, apart: bool) -> float:
         2 * warps * TOUCHED * _lines(x, side),
         slabs,
         x.machine.sms * each,
-        alone * (ALONE_US + ROUND_US * rounds + JOIN_US * joined + BY_ONE_US * by_one),
+        alone * (ALONE_US + ROUND_US * rounds + JOIN_US * joined + BY_ONE_US * by_one + added_us),
         starts=slabs,
     )
     return time_us(work, x.machine)
@@ -206,8 +200,9 @@ def _neighbours(arch: str, threads: int, registers_per_thread: int, shared_bytes
 MULTIPROCESSOR_BYTES, BLOCK_BYTES, RESERVED_BYTES = 228 << 10, 227 << 10, 1 << 10
 """Shared memory of a multiprocessor that has clusters, of a block, and what the system takes per block."""
 
-REGISTERS, LEAST_REGISTERS = 1 << 16, 64
-"""Registers of a multiprocessor, which a block may have alone, and of a thread as many as are enough."""
+REGISTERS, LEAST_REGISTERS, MOST_REGISTERS = 1 << 16, 64, 255
+"""Registers of a multiprocessor, which a block may have alone, of a thread as many as are enough, and the
+most of one."""
 
 WIDE: Mapping[int, float] = MappingProxyType({256: 0.95, 128: 0.91})
 """The share of a copy that slabs of so many bytes have, of elements of four bytes."""
@@ -286,11 +281,12 @@ def slabs(
                 yield share, NormConfig(vec, lanes, each, "shared", cluster=cluster, **parts)
 
 
-def slab_us(c: NormConfig, form: Form, vector_bytes: int, nbytes: float, m: Machine) -> float:
-    """Microseconds of one of them, of a norm that moves so many bytes."""
-    found = slabs(form.count, ceil(form.outputs / c.vec), c.vec, vector_bytes, m.sms, c.cluster)
+def slab_us(x: Ways, c: NormConfig) -> float:
+    """Microseconds of one of them."""
+    across = ceil(x.form.outputs / c.vec)
+    found = slabs(x.form.count, across, c.vec, x.vector_bytes, x.machine.sms, c.cluster)
     share = next((share for share, known in found if known == c), WIDEST)
-    return copy_us(nbytes / 2 / share, m)
+    return time_us(Work(x.problem.moved_bytes / WIDEST / share), x.machine)
 
 
 def _of_waves(waves: float) -> float:
@@ -392,47 +388,140 @@ def _filled(blocks: int, threads: int, sms: int) -> float:
     return fill * sqrt(last) / (1 + 0.5 * (uneven - 1))
 
 
-KEPT_REGISTERS: Mapping[tuple[bool, int], int] = MappingProxyType(
-    {(False, 0): 40, (False, 16): 64, (False, 32): 88, (True, 0): 64, (True, 16): 80, (True, 32): 128}
-)
-"""Registers of a thread, by whether elements have two bytes and by the words that it holds: NVRTC takes so
-many or fewer in 90 % of 1631 kernels of 128 and 256 threads, and in 82 % of 653 of 512."""
+REGISTERS_SHARED, REGISTERS_HELD = ((40, 1.5), (64, 2.0)), ((28, 1.25), (32, 2.0))
+"""Registers of a thread beside the words that it holds, and for each of these, of elements of four bytes and
+of two: where some are in shared memory, and where none is."""
+
+ROW_VECTOR, APART_MODE, STAGED_VECTOR, TWICE = 21.0, 26.0, 65.0, 0.75
+"""Instructions of a thread per vector, more for each mode of a row beyond one, and in shared memory; the
+factor more of what is read twice."""
+
+EXPONENTIAL, PARAMETER, CUT_ELEMENT, CUT_PIECE, KEPT_MODE = 5.0, 15.5, 10.3, 60.0, 30.0
+"""Instructions of a thread per element of a softmax, for each parameter, of vectors that rows cut, and that
+pieces of rows cut; of a warp for each kept mode beyond one."""
+
+ROW_LINE, CUT_LINE = 0.5, 1.22
+"""Wavefronts of a line that a load or a store touches, and one of single elements."""
+
+ROW_US, STEP_US, PEER_US, ROW_BYTE_US, CLUSTER_US = 0.95, 0.054, 0.044, 2.6e-5, 0.65
+"""Microseconds of a block: alone, per round of its threads, per block of its cluster, and per byte that it
+holds; of a launch of clusters."""
+
+SHARED_SECTOR, MOST_SHARED, FEW_BLOCKS, ROW_RATE = 0.44, 3.0, 0.48, 0.984
+"""Bytes that each byte counts for which is read beside a piece, in sectors that pieces share, and the most
+of these per byte; the power of the share of multiprocessors that are busy, and that of the memory's rate."""
+
+SPLIT_US, GRID_TURN_US = 3.4, 6.5
+"""Microseconds beside of two kernels, of which the second waits for the first, and of each turn of resident
+blocks."""
+
+KEPT_SHARE, FOUND_SHARE = 0.4, 16 / 60
+"""The most bytes that are found in L2 again, as a share of it, and the share of L2 whose bytes of the first
+launch a second one, which goes backwards, finds: 8 to 22 of 60 MB were counted on an H200 for long rows."""
 
 
-CLUSTER_US = 1.5
-"""Microseconds that a launch of clusters takes beside."""
+def read_again(p: NormProblem, walk: Walk, c: NormConfig, m: Machine) -> float:
+    """Bytes that memory reads a second time: what lies between two readings is more than the L2 keeps."""
+    elements, size = p.axes.read_elems * p.dtype.nbytes * len(p.read), p.dtype.nbytes
+    kept = KEPT_SHARE * m.l2_bytes
+    if c.together:  # in every turn all but what the rings of all blocks hold, where the L2 does not
+        ring = c.resident * c.staged * c.threads * c.vec * size
+        left = elements * walk.tiles_at_once // walk.places - ring
+        return -(-walk.places // walk.tiles_at_once) * left if left > kept else 0
+    if c.splits > 1 or c.width:
+        return elements - int(FOUND_SHARE * m.l2_bytes) if elements > kept else 0
+    resident = min(walk.blocks, m.sms * max(1, RESIDENT_THREADS // c.threads))
+    return elements if c.hold == "global" and resident * (elements // walk.blocks) > kept else 0
 
-PEER_US, STEP_US, BYTE_US = 0.05, 0.05, 2.5 / (1 << 16)
-"""Microseconds of a row per block that exchanges, per round of its threads, and per byte of a block."""
 
-
-def turn_us(cluster: int, rounds: int, nbytes: int) -> float:
-    """Microseconds of a row whose blocks have so many rounds and bytes each."""
-    return PEER_US * cluster + STEP_US * rounds + BYTE_US * nbytes
-
-
-def kept_us(x: Ways, c: NormConfig, rounds: int, each: int) -> float:
-    """Microseconds that the model gives rows of which a thread has so many rounds.
-
-    `each` blocks are on a multiprocessor; infinite where no cluster is resident.
-    """
-    rows, clusters = x.form.outputs, resident_clusters(x.machine.sms, c.cluster, each)
+def row_us(x: Ways, c: NormConfig) -> float:
+    """Microseconds that the model gives rows; infinite where no block fits."""
+    p, m, walk, size = x.problem, x.machine, x.walk(c), x.element.nbytes
+    schedule, twice, words = Schedule(walk, c), c.hold == "global", max(1, c.vec * size // WORD_BYTES)
+    rounds, staged = schedule.rounds, schedule.staged
+    base, each_word = (REGISTERS_HELD if c.hold == "registers" else REGISTERS_SHARED)[size < WORD_BYTES]
+    registers = int(base + each_word * (c.depth if twice else rounds - staged) * words)
+    block_bytes = c.threads * c.vec * size
+    shared = staged * block_bytes + c.threads * c.cluster // 4
+    try:
+        each = _neighbours(
+            x.chip.name, c.threads, min(registers, REGISTERS // c.threads, MOST_REGISTERS), shared
+        )
+    except ResourceError:
+        return inf
+    clusters = resident_clusters(m.sms, c.cluster, each)
     if not clusters:
         return inf
-    turn = turn_us(c.cluster, rounds, rounds * c.threads * x.vector_bytes)
-    nbytes = 2 * rows * x.form.count * x.element.nbytes
+    beside, lines = _pieces(x, c)
+    # short pieces of a row are cut in all rounds, a row in the first and the last
+    cut = (rounds if walk.outer else min(2, rounds)) * c.vec * isinstance(walk, MaskedRows)
+    further = [max(0, sum(d.extent > 1 for d in modes) - 1) for modes in (x.form.reduced, x.form.kept)]
+    vector = ROW_VECTOR + APART_MODE * further[0] + STAGED_VECTOR * staged / rounds * (c.hold == "shared")
+    vector += c.vec * (PARAMETER * len(p.parameters) + EXPONENTIAL * (p.formula == "softmax"))
+    warp = KEPT_MODE * further[1] + rounds * vector * (1 + TWICE * twice)
+    warp += (CUT_PIECE if walk.outer else CUT_ELEMENT) * cut
+    warps = walk.blocks * ceil(c.threads / WARP) * ceil(walk.blocks / m.sms) * m.sms / walk.blocks
+    busy = min(1.0, walk.blocks / m.sms) ** FEW_BLOCKS
+    read = p.moved_bytes - p.written_bytes + read_again(p, walk, c, m)
+    if c.splits > 1 and not c.together and read > p.moved_bytes - p.written_bytes:
+        read += FOUND_SHARE * m.l2_bytes  # what a second kernel finds in the L2 saves no time
+    read *= 1 + SHARED_SECTOR * min(MOST_SHARED, beside)
+    alone = ROW_US + STEP_US * rounds
+    alone += ROW_BYTE_US * rounds * block_bytes * len(p.read) + PEER_US * c.cluster * (c.cluster > 1)
+    turns = ceil(walk.places * c.splits / c.resident) if c.together else 0
     return time_us(
-        Work(nbytes, blocks=rows, at_once=clusters, block_us=turn, beside_us=CLUSTER_US), x.machine
+        Work(
+            moved_bytes(read, p.written_bytes) / busy / ROW_RATE,
+            warps * warp,
+            warps * lines * (2 * rounds * ROW_LINE + CUT_LINE * cut),
+            blocks=walk.blocks / c.cluster,
+            at_once=clusters,
+            block_us=0.0 if c.together else alone,
+            beside_us=GRID_TURN_US * turns
+            if turns
+            else SPLIT_US * (c.splits > 1) + CLUSTER_US * (c.cluster > 1),
+            starts=walk.blocks,
+        ),
+        m,
     )
 
 
-SPLIT_US = 4.7
-"""Microseconds beside of two kernels, of which the second waits for the first."""
+def _pieces(x: Ways, c: NormConfig) -> tuple[float, float]:
+    """Bytes of sectors beside each byte of the pieces that warps load, and lines of a warp's load."""
+    lead, size, lanes = x.form.lead, x.element.nbytes, min(WARP, c.threads_per_row)
+    if lead.src != 1:
+        return (SECTOR_BYTES - size) / size, WARP
+    run, wide = lead.extent * size, lanes * c.vec * size
+    behind = next((d for d in x.form.modes if d is not lead and d.src == lead.extent), None)
+    piece, pitch = min(wide, run), LINE_BYTES if behind is None else run
+    lines = WARP / lanes * max(piece, min(max(piece, LINE_BYTES), pitch)) / LINE_BYTES
+    if wide >= run and behind is not None and not behind.reduced:
+        piece *= WARP // lanes
+    align = gcd(SECTOR_BYTES, piece, *(v * size for v in row_ends(x.form)))
+    return (SECTOR_BYTES - align) / piece, max(lines, WARP * c.vec * size / LINE_BYTES)
 
 
-def split_us(rows: int, row_bytes: int, m: Machine) -> float:
-    """Microseconds of rows of which many blocks read parts, twice, by two kernels."""
-    return time_us(Work(3 * rows * row_bytes, beside_us=SPLIT_US), m)
+TWICE_SHARE, NARROW_TWICE_SHARE = 0.66, 0.58
+"""The share of a copy's rate for columns that are read twice, and that for softmax and layer norm of two-byte
+elements.
+
+On an H200, the streams of tests.gpu.ragged_rows, seeds 20261131 to 20261133: 14 of softmax and layer norm of
+two-byte elements have 0.52 to 0.61, one of them 0.42; six others 0.62 to 0.67, one of them 0.48."""
+
+
+def twice_us(x: Ways, c: NormConfig, walk: Walk) -> float:
+    """Microseconds that the model gives columns that are read twice."""
+    narrow = x.element.nbytes < WORD_BYTES and x.problem.formula != "rms_norm"
+    share = WIDEST * (NARROW_TWICE_SHARE if narrow else TWICE_SHARE)
+    beside, lead = SPLIT_US * (c.splits > 1), x.form.lead
+    run = min(lead.extent, c.rows_per_block * c.vec) * x.element.nbytes if lead.src == 1 else x.element.nbytes
+    share *= min(1.0, run / SECTOR_BYTES)
+    rounds = ceil(Schedule(walk, c).rounds / c.depth)
+    places = x.machine.sms * max(1, RESIDENT_THREADS // c.threads)
+    waits = walk.blocks, places, ROW_US + 2 * x.machine.load_us * rounds
+    return time_us(
+        Work(x.problem.moved_bytes / share, 0.0, 0.0, *waits, beside, starts=walk.blocks), x.machine
+    )
 
 
 GRID_DEPTH, GRID_STAGED = 2, 12
@@ -442,30 +531,15 @@ LONE_THREADS, SEVERAL_THREADS = 1024, 512
 """Threads of a block for one row, and for several, of which fewer were timed with 1024."""
 
 
-def moved_bytes(nbytes: int, kept: int) -> int:
-    """Bytes that memory moves of rows of so many, of which so many are kept between reading and writing.
-
-    >>> [moved_bytes(n, 56) for n in (40, 56, 178)]
-    [80, 112, 478]
-    """
-    return 2 * nbytes + max(0, nbytes - kept)
-
-
-GRID_TURN_US = 5.0
-"""Microseconds of a turn: the barrier, and until memory is busy again."""
-
-
-def grid_us(rows: int, row_bytes: int, at_once: int, ring: int, m: Machine) -> float:
-    """Microseconds of rows, so many at once, of which `ring` bytes stay in shared memory.
-
-    >>> from layoutalg.kernels.model import machine_of
-    >>> m = machine_of("sm_90")
-    >>> grid_us(1, 178 << 20, 1, 25 << 20, m) < grid_us(1, 178 << 20, 1, 0, m)
-    True
-    >>> grid_us(4, 40 << 20, 1, 25 << 20, m) < grid_us(4, 40 << 20, 4, 25 << 20, m)
-    True
-    """
-    whole, left = divmod(rows, at_once)
-    turns = [at_once] * whole + [left] * (left > 0)
-    moved = sum(moved_bytes(n * row_bytes, ring) for n in turns)
-    return time_us(Work(moved, beside_us=m.next_launch_us + GRID_TURN_US * len(turns)), m)
+def norm_us(x: Ways, c: NormConfig) -> float:
+    """Microseconds that the model gives a configuration; infinite where no block of it fits."""
+    p, walk = x.problem, x.walk(c)
+    if isinstance(walk, PackedWalk):
+        return packed_us(walk, NORM, x.machine, p.moved_bytes, held=c.hold == "registers")
+    if c.width:
+        return time_us(stream_work(stream_with(x.form, c), c, p.dtype, p.formula, x.machine), x.machine)
+    if walk.rows:
+        return row_us(x, c)
+    if c.hold == "global":
+        return twice_us(x, c, walk)
+    return slab_us(x, c) if c.cluster > 1 else held_us(x, c)

@@ -1,7 +1,7 @@
 """The plan of a softmax or layer norm: the threads of a row, the place of its elements, splits of a tensor.
 
 The idea.  A row, or a slab of columns a few sectors wide, is best read once and held until its statistics are
-known.  The plan is the best of these that fits:
+known.  All of these that fit are ranked by their time, see `norm_model`:
 
     registers    up to `FEW_WORDS` words per thread: many blocks on a multiprocessor hide each other's waits
     shared       up to `SHARED_BYTES` per block, in clusters of blocks from Hopper on; the rest in registers
@@ -19,7 +19,7 @@ known.  The plan is the best of these that fits:
     softmax (1,89090306) bf16 over 1      132 blocks keep 26 of 178 MB, and read the rest twice
     softmax (65536,1000) f32 over 0       a stream: blocks read 1 KB of rows in turn, twice
 
-Notes.  Everything is chosen by size: the numbers below were found on an H200.  Columns are in `norm_columns`.
+Columns are in `norm_columns`.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from types import MappingProxyType
 from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.dtype import DType
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
-from layoutalg.kernels.model import Machine, Work, machine_of, time_us
+from layoutalg.kernels.model import Machine, machine_of
 from layoutalg.kernels.rowwise.norms import NormProblem
-from layoutalg.kernels.rowwise.packed import LONG_ROW_BYTES, NORM, RUN_BYTES, SHORT_ROW_BYTES, Ranked, ranked
+from layoutalg.kernels.rowwise.packed import LONG_ROW_BYTES, NORM, RUN_BYTES, Ranked, ranked
 from layoutalg.kernels.rowwise.tensors import Form, normalise
 from layoutalg.kernels.rowwise.walk import (
     LINE_BYTES,
@@ -44,23 +44,19 @@ from layoutalg.kernels.rowwise.walk import (
     VECTOR_BYTES,
     WORD_BYTES,
     can_vector,
-    power_above,
     row_ends,
-    touched_share,
 )
 from layoutalg.kernels.rowwise.ways.norm_columns import SPLIT_BYTES, STREAM_BYTES, ColumnWays, columns
 from layoutalg.kernels.rowwise.ways.norm_model import (
     BLOCK_BYTES,
     GRID_DEPTH,
     GRID_STAGED,
-    KEPT_REGISTERS,
+    HELD_THREADS,
     LONE_THREADS,
     MOST_WORDS,
     SEVERAL_THREADS,
-    grid_us,
-    kept_us,
+    norm_us,
     slab_bytes,
-    split_us,
     streamed,
 )
 from layoutalg.kernels.rowwise.ways.schedule import (
@@ -69,9 +65,7 @@ from layoutalg.kernels.rowwise.ways.schedule import (
     NormConfig,
     Schedule,
     Ways,
-    walk_of,
 )
-from layoutalg.model import occupancy_of
 
 FEW_WORDS, HELD_WORDS = 16, 32
 """The preferred and the largest number of registers of a thread that hold elements."""
@@ -79,17 +73,11 @@ FEW_WORDS, HELD_WORDS = 16, 32
 SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
 """The most shared memory of a block for elements, and an upper bound of what it needs beside."""
 
-FILLING_THREADS = 1024
-"""The number of threads of a multiprocessor below which more threads share a row."""
+LEAST_PART_BYTES = 4 << 10
+"""The least bytes of a row that a block of a cluster keeps."""
 
-LONG_BYTES, LONG_NARROW_BYTES = 64 << 10, 20 << 10
-"""The bytes of a row past which clusters are compared; for two-byte elements floats take more registers."""
-
-CLUSTERS, LONG_THREADS = (1, 2, 3, 4, 6, 8, 12, 16), (128, 256, 512)
+CLUSTERS, LONG_THREADS = (1, 2, 3, 4, 6, 8, 12, 16), (128, 256, 512, 1024)
 """The numbers of blocks of those clusters, and of threads of a block, that are tried."""
-
-LEAST_SHARE = 0.6
-"""The share of the memory's bandwidth, by the model, from which on runs are copied."""
 
 STREAM_WAYS, CUT_LINES = 3, 2
 """The number of ways by streams that are configurations; the lines of a long piece of a row where pieces
@@ -101,10 +89,6 @@ holds 8 of their exponentials per vector, a layer norm is bound by the merges af
 
 PACKED_WAYS = 3
 """The number of ways to copy runs that are configurations."""
-
-SHIFTED_GAIN = 1.25
-"""The least gain by the model for runs that start at different places of units to be copied: a case was timed
-on an H200, 186 instead of 586 us (2026-11-23)."""
 
 
 # --- candidates ---------------------------------------------------------------------------------------
@@ -159,38 +143,22 @@ def norm_candidates(
     >>> from layoutalg.kernels.rowwise.norms import norm_problem
     >>> tried = norm_candidates(norm_problem("softmax", (64, 8), 1, "f32"))
     >>> next(str(why) for c, why in tried if c.hold == "shared")
-    'rows by 512 threads in shared: a row has 2 vectors; registers hold them'
+    'rows by 128 threads in shared: a row has 2 vectors; registers hold them'
     """
     chip, form = find_arch(arch), form_of(p)
     m = machine_of(chip)
     most = min(SHARED_BYTES, chip.max_shared_bytes_per_block - EXCHANGE_BYTES)
     room = min(RUN_BYTES, most) if chip.compute_capability >= (8, 0) else 0
-    packed = _packed(p, form, m, room)
-    if packed and _rather_packed(p, form, packed[0], m):
-        others = (c for c, why in _by_vectors(p, form, chip, m, most) if why is None)
-        if not packed[0].walk.shifted or _gains(p, form, packed[0], next(others), m):
-            yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
-    yield from ((c, why or cannot_hold(p, c)) for c, why in _by_vectors(p, form, chip, m, most))
-    yield from ((_by_runs(one), None) for one in packed[:PACKED_WAYS])
-
-
-def _by_vectors(
-    p: NormProblem, form: Form, chip: Arch, m: Machine, most: int
-) -> Iterator[tuple[NormConfig, LayoutAlgError | None]]:
-    """Yield the configurations without copies of runs, in `most` bytes of shared memory; some of them fit."""
-    vec, lead, tile = _vector(form, p), form.lead, 2 * LINE_BYTES // p.dtype.nbytes
-    # columns that fill tiles two lines wide: there is nothing that a stream has better
-    whole = not lead.reduced and lead.src == 1 and len(form.reduced) == 1
-    whole = whole and not any(v % tile for v in row_ends(form))
+    vec, lead = _vector(form, p), form.lead
     copies = chip.compute_capability >= (8, 0) and vec * p.dtype.nbytes >= WORD_BYTES
-    x = (Ways if lead.reduced else ColumnWays)(form, p.dtype, vec, m, most if copies else 0, chip, p.formula)
-    ways = columns(x) if isinstance(x, ColumnWays) else _rows(x)
-    streams = _streams(p, form, m)
-    for c in ways:
-        if not whole and (lead.reduced or c.hold == "global"):
-            yield from ((s, None) for s in streams)
-        yield c, _refusal(x, c)
-    yield from ((s, None) for s in streams if whole)
+    x = (Ways if lead.reduced else ColumnWays)(p, form, vec, m, chip, most if copies else 0)
+    ways = [*(columns(x) if isinstance(x, ColumnWays) else _rows(x))]
+    tried = [(c, _refusal(x, c) or cannot_hold(p, c)) for c in ways]
+    tried += [(c, cannot_hold(p, c)) for c in _streams(p, form, m)]
+    tried += [(_by_runs(one), None) for one in _packed(p, form, m, room)[:PACKED_WAYS]]
+    fit = sorted((norm_us(x, c), n) for n, (c, why) in enumerate(tried) if why is None)
+    yield from (tried[n] for us, n in fit if us < inf)
+    yield from (one for one in tried if one[1] is not None)
 
 
 def _streams(p: NormProblem, form: Form, m: Machine) -> list[NormConfig]:
@@ -220,32 +188,6 @@ def _by_runs(one: Ranked) -> NormConfig:
     hold: Hold = "registers" if one.held else "shared"
     t = one.walk.tiling
     return NormConfig(t.vec, t.rows_per_block, t.lanes, hold, turns=t.rows_per_thread)
-
-
-def _rather_packed(p: NormProblem, form: Form, best: Ranked, m: Machine) -> bool:
-    """True where runs are faster than vectors: rows or slabs are short, or do not start at vectors.
-
-    The model has to expect a share of the memory's bandwidth; runs that lie apart are copied by whole units.
-    """
-    widest, size = VECTOR_BYTES // p.dtype.nbytes, p.dtype.nbytes
-    run = form.lead.extent * form.lead.src * size
-    whole = form.lead.src == 1 and not any(v % widest for v in row_ends(form))
-    if whole and run >= (SHORT_ROW_BYTES if form.lead.reduced else 2 * SECTOR_BYTES):
-        return False
-    if best.walk.parts.runs > 1 and best.walk.unit < widest:
-        return False
-    return best.us <= time_us(Work(p.moved_bytes / LEAST_SHARE), m)
-
-
-def _gains(p: NormProblem, form: Form, best: Ranked, other: NormConfig, m: Machine) -> bool:
-    """True where runs that start at different places of units gain enough by the model.
-
-    Vectors take at least what memory takes for the sectors that they touch, and half as much again where
-    they are read twice.
-    """
-    moved = p.moved_bytes * (1.5 if other.hold == "global" else 1.0)
-    touched = moved * touched_share(walk_of(form, p.dtype, other))
-    return best.us * SHIFTED_GAIN <= time_us(Work(touched), m)
 
 
 def _vector(form: Form, p: NormProblem) -> int:
@@ -281,55 +223,50 @@ def _refusal(x: Ways, c: NormConfig) -> LayoutAlgError | None:
 
 
 def _rows(x: Ways) -> Iterator[NormConfig]:
-    """Configurations of rows, best first."""
+    """Configurations of rows."""
     rows, steps = x.form.outputs, x.walk(NormConfig(x.vec, 1, 32, "global")).steps
-    ways = [*_together(x), *_resident(x)]
+    yield from _held(x, steps)
+    yield from _kept(x)
+    yield from _resident(x, steps)
     splits = min(ceil(2 * x.machine.sms / rows), x.form.count * x.element.nbytes // SPLIT_BYTES)
     twice = NormConfig(x.vec, 1, 512, "global", 8)
     if rows < x.machine.sms // 2 and splits > 1:
-        us = split_us(rows, x.form.count * x.element.nbytes, x.machine) if ways else 0.0
         if x.room and steps >= 8 * twice.threads_per_row * splits:
-            ways.append((us, replace(twice, splits=splits, depth=4, staged=8)))
-        ways.append((us, replace(twice, splits=splits)))
-    yield from (c for _, c in sorted(ways, key=lambda way: way[0]))
-    for held in (FEW_WORDS, HELD_WORDS):
-        share = power_above(steps * x.words / (held + x.words))
-        while share < min(256, steps) and rows * share < x.machine.sms * FILLING_THREADS:
-            share *= 2
-        if share <= MOST_THREADS:
-            yield NormConfig(x.vec, max(1, 64 // share), share, "registers")
-        if held == FEW_WORDS:
-            yield NormConfig(x.vec, 1, 512, "shared")
-            fits = x.room // (512 * x.vector_bytes)
-            yield NormConfig(x.vec, 1, 512, "shared", staged=fits)  # the rest in registers
+            yield replace(twice, splits=splits, depth=4, staged=8)
+        yield replace(twice, splits=splits)
     yield twice
 
 
-def _together(x: Ways) -> Iterator[tuple[float, NormConfig]]:
-    """Long rows that a cluster keeps in shared memory, some in registers, each with its time by the model."""
-    row_bytes, narrow = x.form.count * x.element.nbytes, x.element.nbytes < WORD_BYTES
-    if row_bytes <= (LONG_NARROW_BYTES if narrow else LONG_BYTES) or x.chip.compute_capability < (9, 0):
-        return
-    for cluster, threads in product(CLUSTERS, LONG_THREADS):
+def _held(x: Ways, steps: int) -> Iterator[NormConfig]:
+    """Rows that threads hold in registers."""
+    share = 1
+    while share <= MOST_THREADS and share < 2 * steps:
+        if share == MOST_THREADS or -(-steps // share) * x.words <= HELD_WORDS:
+            for threads in HELD_THREADS if share <= max(HELD_THREADS) else (share,):
+                side = threads // share
+                if side and (side == 1 or threads == HELD_THREADS[0] or side < 2 * x.form.outputs):
+                    yield NormConfig(x.vec, side, share, "registers")
+        share *= 2
+
+
+def _kept(x: Ways) -> Iterator[NormConfig]:
+    """Rows that a block or a cluster keeps in shared memory, some in registers."""
+    clusters = CLUSTERS if x.chip.compute_capability >= (9, 0) else (1,)
+    row_bytes = x.form.count * x.element.nbytes
+    for cluster, threads in product(clusters, LONG_THREADS):
         c = NormConfig(x.vec, 1, threads, "shared", cluster=cluster)
-        rounds, nbytes = Schedule(x.walk(c), c).rounds, threads * x.vector_bytes
+        rounds = Schedule(x.walk(c), c).rounds
+        if cluster > 1 and row_bytes < cluster * LEAST_PART_BYTES:
+            continue
         for words in (0, FEW_WORDS, HELD_WORDS):
             staged = rounds - words // x.words
-            if staged < 1 or staged * nbytes > x.room:
-                continue
-            each = occupancy_of(
-                x.chip, threads=threads, registers_per_thread=KEPT_REGISTERS[narrow, words],
-                shared_bytes=staged * nbytes + threads * cluster,
-            ).blocks_per_sm  # fmt: skip
-            if (us := kept_us(x, c, rounds, each)) < inf:
-                yield us, replace(c, staged=staged if words else 0)
+            if staged >= 1:
+                yield replace(c, staged=staged if words else 0)
 
 
-def _resident(x: Ways) -> Iterator[tuple[float, NormConfig]]:
-    """Long rows of which resident blocks read parts, and keep what they read last, each with its time by the
-    model."""
-    rows, row_bytes = x.form.outputs, x.form.count * x.element.nbytes
-    steps = x.walk(NormConfig(x.vec, 1, 32, "global")).steps
+def _resident(x: Ways, steps: int) -> Iterator[NormConfig]:
+    """Long rows of which resident blocks read parts, and keep what they read last."""
+    rows = x.form.outputs
     if not x.room or not x.chip.board or x.chip.compute_capability < (9, 0):
         return
     threads = LONE_THREADS if rows == 1 else SEVERAL_THREADS
@@ -338,7 +275,5 @@ def _resident(x: Ways) -> Iterator[tuple[float, NormConfig]]:
         rounds = ceil(steps / (threads * max(1, splits)))
         if splits < 2 or rounds < 2:
             continue
-        per_round = splits * at_once * threads * x.vector_bytes
-        us = grid_us(rows, row_bytes, at_once, GRID_STAGED * per_round, x.machine)
         parts = {"splits": splits, "staged": GRID_STAGED, "resident": splits * at_once}
-        yield us, NormConfig(x.vec, 1, threads, "global", GRID_DEPTH, **parts)
+        yield NormConfig(x.vec, 1, threads, "global", GRID_DEPTH, **parts)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
+from math import ceil, prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from layoutalg.arch import find_arch
-from layoutalg.kernels.model import Machine, Work, time_us
+from layoutalg.kernels.model import Machine, Work, moved_bytes, time_us
 from layoutalg.kernels.rowwise.packed import REDUCTION, PackedWalk, packed_us
 from layoutalg.kernels.rowwise.unaligned import CutRows, HeadTail
 from layoutalg.kernels.rowwise.walk import LINE_BYTES, WARP, WORD_BYTES
@@ -64,11 +64,12 @@ def resident(c: ReduceConfig, walk: HeadTail, words: int, m: Machine) -> int:
 
 def plan_us(passes: Sequence[Pass], m: Machine) -> float:
     """The time of passes, in microseconds: each starts while the one before it ends."""
-    return sum(pass_us(p, m) for p in passes) - (len(passes) - 1) * (m.launch_us - m.dependent_us)
+    first, *others = passes
+    return pass_us(first, m) + sum(pass_us(p, m, 0) - m.launch_us + m.dependent_us for p in others)
 
 
-def pass_us(p: Pass, m: Machine) -> float:
-    """The time of a pass, in microseconds."""
+def pass_us(p: Pass, m: Machine, launches: int = 1) -> float:
+    """The time of a pass, in microseconds; with 0 launches the one before it has started its blocks."""
     c, walk = p.config, p.walk
     if isinstance(walk, PackedWalk):
         moved = prod(m.extent for m in p.form.modes) * p.element.nbytes + p.form.outputs * p.result.nbytes
@@ -80,16 +81,16 @@ def pass_us(p: Pass, m: Machine) -> float:
     rounds = -(-p.rounds // c.splits) + (1 if p.tail_steps else 0) + -(-p.edge_rounds // 4)
     steps = min(c.depth, -(-walk.steps // (c.threads_per_row * c.splits)))
     flight = steps * c.rows_per_thread * walk.tiling.nbytes
-    idle = m.sms / min(m.sms, walk.blocks)  # multiprocessors without a block issue nothing
+    idle = ceil(walk.blocks / m.sms) * m.sms / walk.blocks  # some multiprocessors have a block less, or none
     return time_us(
         Work(
-            _read_bytes(p, m) + written,
+            moved_bytes(_read_bytes(p, m), written),
             _instructions(p, warps, loads) * idle,
             loads * _lines(p) * idle,
             blocks=waves,
             block_us=rounds * (LOAD_US + BYTE_US * flight),
             beside_us=BARRIER_US * (c.groups_per_row - 1).bit_length(),
-            starts=walk.blocks,
+            starts=walk.blocks * launches,
         ),
         m,
     )

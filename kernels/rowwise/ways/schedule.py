@@ -115,15 +115,19 @@ def walk_of(form: Form, element: DType, c: NormConfig) -> Walk:
 
 @dataclass(frozen=True)
 class Ways:
-    """A form in vectors of `vec`, and what is there for it: a board, shared memory of a block."""
+    """A problem's form in vectors of `vec`, and what is there for it: a board, shared memory of a block."""
 
+    problem: NormProblem
     form: Form
-    element: DType
     vec: int
     machine: Machine
-    room: int
     chip: Arch
-    formula: str
+    room: int = 0
+
+    @property
+    def element(self) -> DType:
+        """Type of the elements."""
+        return self.problem.dtype
 
     def walk(self, c: NormConfig) -> Walk:
         """The walk of a configuration."""

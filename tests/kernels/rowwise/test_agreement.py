@@ -55,7 +55,7 @@ def read_twice(c: NormConfig, rng: random.Random, *, ring: bool) -> NormConfig:
 
 def a_norm(rng: random.Random) -> Case:
     """What the plan chooses, read twice, split, or kept in shared memory."""
-    p = random_problem(rng, 1500)
+    p = random_problem(rng, 1300)
     if rng.random() < 0.25:
         a, eps = p.axes, rng.choice([1e-5, 0.1])
         sides = (a.src, a.dst, a.src_offset, a.dst_offset)
@@ -254,7 +254,7 @@ def a_shared_vector(rng: random.Random) -> Case | None:
 
 
 DRAWN: dict[str, tuple[int, int, Callable[[random.Random], Case | None]]] = {
-    "norm": (15, 10, a_norm),
+    "norm": (14, 10, a_norm),
     "given vector": (6, 2, a_given_vector),
     "reduction": (16, 10, a_reduction),
     "shared vector": (4, 6, a_shared_vector),

@@ -14,11 +14,10 @@ from layoutalg.codegen.gpu import compile_cubin, disassemble, parse_sass, to_cud
 from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.kernels.model import machine_of
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, norm_problem, plans, reduce_problem
-from layoutalg.kernels.rowwise.memory import FOUND_SHARE
 from layoutalg.kernels.rowwise.memory import norm_traffic as memory
 from layoutalg.kernels.rowwise.programs.norm import plan
 from layoutalg.kernels.rowwise.programs.reduce import build
-from layoutalg.kernels.rowwise.ways.norm_model import moved_bytes
+from layoutalg.kernels.rowwise.ways.norm_model import FOUND_SHARE
 from layoutalg.model import tag_sectors
 from tests.draws.sequences import family_of
 from tests.judges.agreement import trial
@@ -60,7 +59,8 @@ def test_dense_tensors_are_read_and_runs_moved_in_whole_sectors(shape: tuple[int
 
 def test_tags_of_copies_are_those_that_were_counted_on_an_h200() -> None:
     """14477824 sectors for rows of 50257 halves, which start anywhere in a sector."""
-    (kernel,) = plan(norm_problem("softmax", (4096, 50257), 1, "f16")).kernels
+    way = NormConfig(8, 1, 128, "shared", cluster=4)
+    (kernel,) = plan(norm_problem("softmax", (4096, 50257), 1, "f16"), config=way).kernels
     assert copied(kernel, {}, 16, tag_sectors) == 14477824
 
 
@@ -94,8 +94,9 @@ def test_what_is_read_twice_comes_from_memory_twice_or_from_the_cache() -> None:
         memory(plan(norm_problem("layer_norm", (8192, 8192), 1, "f32", weight=True))).read,
     ]
     assert found == [2 * once - int(FOUND_SHARE * machine_of("sm_90").l2_bytes), once // 16, once + 4 * 8192]
-    for rounds, staged in ((10, 4), (10, 0), (3, 4)):  # what is copied by resident blocks, and stored
-        assert moved_bytes(rounds, staged) == 2 * rounds + len(range(staged, rounds))
+    together = NormConfig(4, 1, 512, "global", 2, 264, 12, resident=264)  # all but what rings keep
+    read = memory(plan(norm_problem("softmax", (1, 8192 * 8192), 1, "f32"), config=together)).read
+    assert read == 2 * once - 264 * 12 * 512 * 16
 
 
 @pytest.mark.deep(but=("softmax-shape0-1-f32",))

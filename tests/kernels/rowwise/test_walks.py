@@ -257,13 +257,13 @@ def test_other_places_in_a_unit_take_narrower_units(element: str, apart: int, un
 def test_what_is_expected_is_near_what_was_timed(
     op: str, shape: tuple[int, ...], axes: int | tuple[int, ...], element: str, us: float, chosen: bool
 ) -> None:
-    """On an H200 (2026-11-24, tests/gpu/ragged_rows, seed 20261131); the first by registers that are too few
-    for its rows, so that vectors are chosen instead."""
+    """Runs on an H200 (2026-11-24, tests/gpu/ragged_rows, seed 20261131); the first by registers that are too
+    few for its rows, so that vectors are chosen instead."""
     p = rowwise.norm_problem(op, shape, axes, element)
     found = ranked(normalise(p.axes), p.dtype, NORM, machine_of("sm_90"), p.moved_bytes, 100 << 10)
     if chosen:
         # The launch is that of a cold L2, by which the last of these is expected to take 65.8 us.
-        assert found[0].us == pytest.approx(us, rel=0.12) and norm_configs(p)[0].turns
+        assert found[0].us == pytest.approx(us, rel=0.12) and any(c.turns for c in norm_configs(p))
     else:
         timed = next(one for one in found if one.walk.tiling.rows_per_block == 4)
         assert timed.us == pytest.approx(us, rel=0.1) and not norm_configs(p)[0].turns
