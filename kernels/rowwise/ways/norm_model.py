@@ -42,8 +42,8 @@ the same terms, wherever elements stay:
     waiting    waves of blocks, or of clusters, x what a block takes alone
     beside     barriers of all blocks, and a second kernel
 
-Notes.  Numbers are fitted to 3,455 times on one H200 with a cold L2 (2026-11-30; tests/data/row_ways.json and
-long_rows.json): of ways within a tenth of the fastest of their problem 85 % are expected within 10 %.
+Notes.  Numbers are fitted to 4,365 times on one H200 with a cold L2 (2026-11-30; tests/data/row_ways.json has
+those of 111 norms): of ways within a tenth of the fastest of their problem 83 % are expected within 10 %.
 """
 
 from __future__ import annotations
