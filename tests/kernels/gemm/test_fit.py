@@ -112,7 +112,7 @@ def test_first_choices_against_all_that_were_timed() -> None:
     assert geometric_mean(first) >= 0.965 and min(first) >= 0.75 and geometric_mean(eight) >= 0.99
 
 
-@pytest.mark.parametrize(("file", "part"), [(FILES[0], "fresh"), (FILES[1], "4302")])
+@pytest.mark.parametrize(("file", "part"), [(FILES[0], "fresh"), (FILES[1], "4302"), (FILES[1], "43117")])
 def test_the_first_choices_of_the_family_were_timed_and_are_as_good(file: str, part: str) -> None:
     """Of the offered tiles alone: those that were not timed were not expected near the first."""
     found = []
