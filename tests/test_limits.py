@@ -21,6 +21,7 @@ FACTS = {
         "MOST_CALLING",
         "MOST_CLUSTER",
         "MOST_EXTENT",
+        "MOST_STEPS",
         "MOST_THREADS",
     ),
     *("MOST_TOGETHER", "MOST_VALUE", "REGISTER_WORDS", "RUN_BYTES", "_MAX_THREADS"),
