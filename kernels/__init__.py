@@ -19,7 +19,7 @@
 >>> print(*list(FAMILIES)[:12])
 tiled_copy transpose permute sum mean max min prod argmax argmin var logsumexp
 >>> print(*list(FAMILIES)[-6:])
-attention gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv
+quantize_mxfp4 gemm-simt gemm-sm75 gemm-sm80 gemm-sm90 gemv
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import numpy
 
 from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.codegen.program import Kernel, LaunchSequence, launch_sequence
-from layoutalg.errors import ResourceError, UnsupportedError
+from layoutalg.errors import ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.attention.problem import ARRAYS, AttentionProblem, attention_problem
 from layoutalg.kernels.attention.program import LOG2_E, MOST_BLOCKS, MOST_STEPS, AttentionConfig, build
 from layoutalg.kernels.family import NEEDED, Candidate, Family, Traffic
@@ -137,6 +137,8 @@ def memory(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> Traffic
 def _problem(
     shape: tuple[int, ...], causal: bool = False, dtype: Any = "bf16", **rest: Any
 ) -> AttentionProblem:
+    if len(shape) != 4:
+        raise ShapeError(f"shape {shape} of attention: (batch, heads, length, elements of a head) is needed")
     batch, heads, m, d = shape
     return attention_problem(batch, heads, m, d=d, dtype=dtype, causal=causal, **rest)
 

@@ -12,6 +12,7 @@ PARTS = 4
 """Of the problems that are compared each time: tests of the first tier do little work each."""
 
 
+@pytest.mark.deep(only=("attention-0",))
 @pytest.mark.parametrize("part", sweeps.first(1, range(PARTS)))
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_first_drawn_problems_are_printed_as_before(family: str, part: int) -> None:

@@ -165,9 +165,10 @@ def test_the_command_draws_it(tmp_path: Path) -> None:
     assert all(part in as_text(picture, width=120) for part in ("before", "0.3+", "1.3*"))
     assert "<svg" in as_svg(picture)
     payload = answer("inspect", "pipeline", "gemm-sm90", "--step", "4", "--tiles", "5")
-    assert {x["warps"].partition(" ")[0] for x in answer("inspect", "pipeline", "gemm-sm90")["roles"]} > {
-        "block"
-    }
+    assert {
+        x["warps"].partition(" ")[0]
+        for x in answer("inspect", "pipeline", "gemm-sm90", "--step", "11")["roles"]
+    } > {"block"}
     producer, consumer = payload["roles"]
     assert producer["warps"] == "producer 0" and "empty0" in producer["turns"]
     assert consumer["waited"]["full"] > 0 and payload["steps"] == []

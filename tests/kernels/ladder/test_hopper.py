@@ -101,10 +101,10 @@ def test_sizes_that_tiles_do_not_divide_are_refused() -> None:
 
 
 def test_the_ladder_ends_with_the_choice() -> None:
-    """Of the problem on which steps are compared: the same program, whichever name the configuration has."""
+    """Of the problem on which steps are compared: an offered way, expected within 1 % of the first."""
     last, p = list(SM90_LADDER.values())[-1], FAMILY.problem(bench_of(FAMILY).steps_size)
-    chosen = FAMILY.choose(p, "sm_90")
-    assert FAMILY.way(last) == FAMILY.way(chosen) and FAMILY.build(p, last) == FAMILY.build(p, chosen)
+    us = {FAMILY.way(c): FAMILY.expected(p, c, "sm_90").us for c in FAMILY.configs(p, "sm_90")}
+    assert us[FAMILY.way(last)] <= 1.01 * min(us.values())
 
 
 @pytest.mark.deep
