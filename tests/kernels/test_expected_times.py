@@ -31,7 +31,7 @@ PRODUCT_TYPES = {
 }  # fmt: skip
 
 TIMED = [family for name, family in FAMILIES.items() if name != "attention"]
-"""The families that state a time; attention has one configuration per size of a head, and states none."""
+"""The families that state a time; attention ranks its ways by rates that were measured, and states none."""
 
 DRAWN = 4
 """Problems of a family."""
