@@ -170,7 +170,7 @@ HARMLESS = (
 )  # fmt: skip
 """Mutants that may change nothing: a wait for more, an empty group, a leading byte offset that swizzled
 operands of one atom do not read, a barrier that no one else has, and statements in another order that do not
-meet, or round otherwise: bytes of a copy may arrive before they are expected, since the phase waits for that."""
+meet, or round otherwise: bytes may arrive before they are expected, since the phase waits for that too."""
 
 
 @pytest.mark.deep
