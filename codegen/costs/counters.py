@@ -23,8 +23,9 @@ COUNTERS: Mapping[str, str] = MappingProxyType(
 )
 """The profiler's metric of each counter."""
 
-MOST_REPLAYED = 2.0
-"""The most that wavefronts are counted of those predicted where they are replayed."""
+MOST_REPLAYED = 1.25
+"""The most that wavefronts are counted of those predicted where they are replayed: on an H200 1.2, but for a
+product of 32 x 22 x 8, whose loads are counted twice and are a difference (2026-12-01, seed 931500)."""
 
 _BEGIN = {
     "sectors loaded": ("ld.global", "cp.async.4:", "cp.async.8:"),

@@ -2,7 +2,7 @@
 
     q (b, h, m, d)    k, v (b, h / group, n, d)    o (b, h, m, d)    lse (b, h, m)
 
-A query sees the keys from its own place `- left` to `+ right` on; None on a side is no limit.  The place of
+A query sees the keys from `left` before its own place to `right` behind it; None sets no limit.  The place of
 query i is key i + shift: with the shift n - m the last query stands at the last key ("bottom-right", as in
 cuDNN and FlashAttention), with 0 the first at the first ("top-left", as in PyTorch's `is_causal`).  Causal is
 right = 0.  A query that sees no key gives zeros, and -inf as its sum.
@@ -134,7 +134,7 @@ def attention_problem(
     `group` heads of q share one of k and v; `window` are the keys to the left and right of its own place that
     a query sees; `scale` is 1 / sqrt(d) by default; `sums` says whether the logarithms of sums are wanted;
     `strides` are those of q, k, v and o, of dense arrays by default.  Raises ShapeError, ArgumentTypeError or
-    UnsupportedError for what there is no kernel of.
+    UnsupportedError where no kernel exists.
 
     >>> print(attention_problem(1, 2, 100, 300, 64, "f16", window=(128, 0)))
     f16 1x2x100x300x64 window 128 0

@@ -90,7 +90,7 @@ def quantize_problem(
     """A checked problem; `result` is one of the format's element types, by default the first.
 
     Raises UnknownNameError for a format there is not, UnsupportedError for types that are not converted,
-    ShapeError for what is no matrix, and for rows that do not end with a byte.
+    ShapeError for an array that is not a matrix, and for rows that do not end with a byte.
 
     >>> quantize_problem("nvfp4", (2, 33))
     Traceback (most recent call last):

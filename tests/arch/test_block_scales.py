@@ -1,4 +1,4 @@
-"""Where block scales lie, by the formulas of cuBLAS, CUTLASS and PTX, coordinate by coordinate."""
+"""Places of block scales, by the formulas of cuBLAS, CUTLASS and PTX, coordinate by coordinate."""
 
 from __future__ import annotations
 

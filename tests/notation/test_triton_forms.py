@@ -412,7 +412,7 @@ def test_every_drawn_encoding_of_shared_memory_is_written_as_triton_prints_it(pa
     check_with_triton(range(100 * part, 100 * part + 100))
 
 
-@each(("text", "why"), rows("layouts that are no padded encoding"))
+@each(("text", "why"), rows("layouts that a padded encoding cannot hold"))
 def test_a_layout_that_is_no_padded_encoding_is_refused(text: str, why: str) -> None:
     with pytest.raises((UnsupportedError, ShapeError), match=re.escape(why)):
         convert(text, "ttg.padded_shared")

@@ -173,7 +173,7 @@ def test_the_command_draws_it(tmp_path: Path) -> None:
     assert producer["warps"] == "producer 0" and "empty0" in producer["turns"]
     assert consumer["waited"]["full"] > 0 and payload["steps"] == []
     for more, error, part in (
-        (("softmax",), "UnsupportedError", "no matrix product"),
+        (("softmax",), "UnsupportedError", "not a matrix product"),
         (("gemm-sm80", "--tiles", "0"), "ResourceError", "tiles along k"),
         (("gemm-sm80", "--format", "gif"), "UnknownNameError", "picture format"),
         (("gemm-sm80", "--format", "png"), "UnsupportedError", "name a file"),

@@ -103,7 +103,7 @@ def pipeline_command(
     if "k" not in chosen.asks and not attends:
         products = ", ".join(name for name, other in FAMILIES.items() if "k" in other.asks)
         raise UnsupportedError(
-            f"{family} is no matrix product: {products} have a main loop over k, attention over keys"
+            f"{family} is not a matrix product: {products} have a main loop over k, attention over keys"
         )
     Most.PARTS.integer(tiles, "tiles along k")
     with progress(f"following {family}"):
