@@ -56,8 +56,8 @@ MMA_ROWS = 16
 IN_FLIGHT = 8
 """The vectors of B that a thread has in flight, for all of its columns; half as many for more than 4 rows."""
 
-MMA_BLOCKS = 3
-"""Blocks of 256 threads with 80 registers that a multiprocessor holds."""
+MMA_THREADS = 512
+"""Threads that a multiprocessor has at once by mma, with the registers that loads in flight take."""
 
 THREADS = {"k": (256, 1024), "mn": (1024, 2048)}
 """The threads of a block by the order of B, and those that an SM has at once, as registers allow."""
@@ -96,7 +96,8 @@ class GemvConfig(Alone):
 
     def __str__(self) -> str:
         columns = f"{self.columns} eights by mma" if self.mma else f"{self.columns} columns"
-        return f"{self.rows} rows, {columns} of {self.lanes} threads, vectors of {self.vec}"
+        block = f", {self.threads} in a block" if self.mma and self.threads != 256 else ""
+        return f"{self.rows} rows, {columns} of {self.lanes} threads, vectors of {self.vec}{block}"
 
 
 def block_columns(p: GemmProblem, c: GemvConfig) -> int:
@@ -170,10 +171,10 @@ def expected_ns(p: GemmProblem, c: GemvConfig, chip: Arch) -> float:
 
     The board's file has the nanoseconds in which warps join their sums, and more for each sum of a warp where
     B lies along n; the instructions that one of the count below stands for, which unpacks, converts and tests
-    too; the bytes by which runs of a row are longer for the memory than they are; the factor of memory's time
-    where blocks start behind others, which leaves it idle; and the share of the time of a byte of B that one
-    of A costs in the upper half of an mma: with 16 rows 4 sizes of weights took 1.03 to 1.10 of their time
-    with 8.  All but the last are fitted to 228 times of 45 drawn products.
+    too; and the bytes by which runs of a row are longer for the memory than they are, all fitted to 228 times
+    of 45 drawn products.  By mma it has the nanoseconds of joining, the cycles that a warp's turn on an eight
+    holds its scheduler twice for, and the bytes of A that a multiprocessor brings in a microsecond for its
+    blocks, one after another: fitted to 289 times of 26 drawn products of 2 to 16 rows.
     """
     m, wide, along_k = machine_of(chip), c.vec * p.operand.nbytes, p.b_major == "k"
     law = m.ways["gemv"]
@@ -182,11 +183,15 @@ def expected_ns(p: GemmProblem, c: GemvConfig, chip: Arch) -> float:
     loads = -(-along // c.vec) * across * p.products
     blocks = -(-p.n // block_columns(p, c)) * p.products
     if c.mma:
-        rounds, waves = -(-p.k // (STEP * c.lanes // WARP * c.depth)), -(-blocks // (MMA_BLOCKS * m.sms))
-        block_us = rounds * (m.load_us + m.byte_us * c.depth * c.columns * wide)
-        of_a = (c.rows > EIGHT) * law["cached"] / c.columns
-        nbytes = loads * (wide * (1 + of_a) + m.load_bytes) * (law["behind"] if waves > 1 else 1)
-        return 1e3 * time_us(Work(nbytes, blocks=waves, block_us=block_us, beside_us=join_us), m, power=4)
+        rounds, held = -(-p.k // (STEP * c.lanes // WARP * c.depth)), -(-blocks // m.sms)
+        steps = blocks * c.threads // WARP * rounds * c.depth * m.sms / min(m.sms, blocks)
+        turns = -(-held // max(1, MMA_THREADS // c.threads))
+        of_a = held * c.rows * p.k * p.operand.nbytes / law["cached"]
+        work = Work(
+            loads * (wide + m.load_bytes), 2 * law["multiply"] * steps * c.columns,
+            blocks=1, block_us=turns * rounds * m.load_us + of_a, beside_us=law["join by mma"] / 1e3,
+        )  # fmt: skip
+        return 1e3 * time_us(work, m, power=4)
     of_a = c.rows / c.columns * (2 + c.vec) if along_k else 3 * c.rows
     rounds = -(-p.k // (c.depth * (c.vec * c.lanes if along_k else c.groups)))
     held = 1 if along_k else c.rows * (c.vec + c.depth) + c.depth * wide // 4
@@ -215,8 +220,8 @@ def offered(p: GemmProblem) -> Iterator[GemvConfig]:
     while p.b_major == "mn" and threads * held > REGISTERS:
         threads //= 2  # or sums are spilled: 6 rows times 8192 x 1752 took ten times as long
     if p.m > 1 and p.b_major == "k" and vec == EIGHT and p.k % vec == 0:  # one row is as fast without
-        for some, each in ((1, 256), (2, 256), (4, 256), (4, 128)):
-            yield GemvConfig(min(p.m, MMA_ROWS), some, each, vec, IN_FLIGHT // some, threads, mma=True)
+        for some, each, of in ((1, 256, 256), (2, 256, 256), (4, 256, 256), (4, 128, 256), (2, 256, 512)):
+            yield GemvConfig(min(p.m, MMA_ROWS), some, each, vec, IN_FLIGHT // some, of, mma=True)
         return
     columns, lanes = ((1,), (4, 8, 16)) if p.b_major == "mn" else ((1, 2, 4), (32, 64, 128, 256))
     for some in columns:
