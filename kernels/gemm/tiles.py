@@ -304,6 +304,20 @@ class Sm90Config:
             most -= 1
         return most
 
+    def refills(self, nbytes: int) -> int:
+        """The most boxes of a consumer's results that wait for a place which another one has first.
+
+        >>> Sm90Config(128, 208, 4).refills(2), Sm90Config(256, 160, 4).refills(2)
+        (0, 4)
+        """
+        if self.through != "tma":
+            return 0
+        found, high = self.boxes(nbytes), self.consumer_m // 64
+        return (
+            max(-(-found.count(found[0]) * high // self.box_buffers(nbytes)), high * (len(set(found)) > 1))
+            - 1
+        )
+
     @property
     def ring_bytes(self) -> int:
         """Shared memory of a block beside boxes of results: tiles of operands, sums of peers, barriers."""

@@ -26,7 +26,7 @@ the others completely:
 
     tensor cores    what a multiprocessor computes for a tile: steps of k * step + block
     L2              bytes that TMA brings to all blocks of a wave of tiles; rows that start at odd multiples
-                    of 16 or 32 bytes are read in more requests
+                    of 16 or 32 bytes are read in more requests; the same bytes for many blocks one by one
     memory          each operand once, and D; B in part once more where other rows of tiles read it at the
                     same time
 
@@ -44,11 +44,17 @@ Where blocks of a cluster have parts of k, whose sums wait for the last of them,
 A step is 128 bytes of k of any element, which tensor cores take equally long; where sums of 8-bit floats are
 promoted, they are waited for besides, 64 rows of a consumer at a time.
 
+Where a product has few rows of tiles, all blocks ask for the same A at one time: 64x64 tiles without clusters
+took up to 1.45 of their time with clusters of 4 that share A (product_ways.json, up to 64 rows, where first
+choices of 154 products had 0.963 of the fastest without that term and 0.971 with it).
+
 Notes.  A cluster of 4 or 8 does not find all multiprocessors: those of a graphics processing cluster that are
 left over stay idle (resident).  The rates are what fits best together, not those of the hardware.  Groups of
 rows are taken to be of one size.
 
-The epilogue of a tile comes behind it; in turns, the other consumer multiplies meanwhile.
+The epilogue of a tile comes behind it; in turns, the other consumer multiplies meanwhile.  C is waited for
+with or without turns (6 products, 96 times with C and without: 3 to 15 us more where turns were expected to
+hide it), and once more for each box whose place in shared memory another box has first.
 
 The numbers are in the file of the board, fitted to times of 651 random problems on an H200 with a cold L2
 (2026-11-24 and 2026-11-30: tests/data/gemm_choice_sm90.json, and of product_ways.json the parts "crossed",
@@ -108,6 +114,8 @@ class WgmmaLaw:
     """The time of a tile beside its steps, and more per element."""
     turn: float
     """The time of a tile beside its steps by ping-pong."""
+    refill: float
+    """The time from a box of D in shared memory to the next box of C in its place."""
     start: float
     consumer: float
     turn_start: float
@@ -126,10 +134,15 @@ class WgmmaLaw:
     odd16: float
     odd32: float
     """The rate of the L2 for all multiprocessors; factors for rows at odd multiples of 16 and 32 bytes."""
+    alike: float
+    """The rate at which L2 brings the same bytes to one block after another."""
     memory: float
     again: float
     """The rate of memory; the share of B that is read again."""
 
+
+ALIKE = 16
+"""The blocks that may ask L2 for the same bytes at one time and wait no longer."""
 
 LAW = WgmmaLaw(**machine_of("sm_90").ways["gemm-sm90"])
 
@@ -144,16 +157,18 @@ class TileTime(NamedTuple):
 
 class Demand(NamedTuple):
     """The inputs of the law for a problem: the share of multiprocessors that are busy, steps of k of a tile,
-    whole waves of tiles, the share of another; bytes that TMA brings in a whole wave, the share of them in
-    rows at odd multiples of 16 and of 32 bytes, bytes of operands, of B where another row of tiles reads it,
-    of results, and of sums of parts of k; the number of parts, 0 for one; the time of the epilogue of a tile
-    that nothing hides; bytes of the L2."""
+    whole waves of tiles, the share of another; bytes that TMA brings in a whole wave, and of those the bytes
+    that more than `ALIKE` blocks ask for at one time, for all blocks beyond; the share in rows at odd
+    multiples of 16 and of 32 bytes, bytes of operands, of B where another row of tiles reads it, of results,
+    and of sums of parts of k; the number of parts, 0 for one; the time of the epilogue of a tile that nothing
+    hides; bytes of the L2."""
 
     busy: Any
     steps: Any
     waves: Any
     rest: Any
     brought: Any
+    alike: Any
     odd16: Any
     odd32: Any
     operands: Any
@@ -192,12 +207,13 @@ def tile_time(c: Any, law: WgmmaLaw = LAW, *, promoted: Any = False, busy: Any =
 def law_ns(time: TileTime, x: Demand, law: WgmmaLaw = LAW) -> Any:
     """Nanoseconds of a problem in tiles of such a time.
 
-    >>> round(law_ns(TileTime(500, 1000, 100), Demand(1, 64, 1, *(0,) * 11)))
+    >>> round(law_ns(TileTime(500, 1000, 100), Demand(1, 64, 1, *(0,) * 12)))
     33100
     """
     tile = x.steps * time.step + time.block + x.finished
     l2 = x.brought * (1 + x.odd16 * (law.odd16 - 1) + x.odd32 * (law.odd32 - 1)) / law.l2
-    waves = x.waves * p_norm(tile, l2) + (x.rest > 0) * p_norm(tile, x.rest * l2)
+    alike = x.alike / law.alike
+    waves = x.waves * p_norm(tile, l2 + alike) + (x.rest > 0) * p_norm(tile, x.rest * l2 + alike)
     left = x.left(law.kept)
     memory = (x.operands + law.again * x.again + x.results + left) / law.memory
     added = (x.parts > 0) * law.launch + x.parts * law.part + x.sums * law.byte + left / law.memory
@@ -246,6 +262,11 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
         tiles, sums = waves + (rest > 0), splits * p.m * p.n if splits > 1 else 0
         sides = [c.tile_k * x for x in (c.tile_m / c.cluster_n, c.tile_n / c.cluster_m)]
         brought = sum(sides)
+        running = min(units, clusters) * c.cluster_m * c.cluster_n / splits
+        alike = sum(
+            tile * max(0.0, max(1.0, running / (products * -(-extent // tile))) / sharing - ALIKE)
+            for tile, extent, sharing in ((c.tile_m, m, c.cluster_n), (c.tile_n, n, c.cluster_m))
+        )
         odd16, odd32 = (
             sum(x for x, start in zip(sides, starts, strict=True) if start == odd) / brought
             for odd in (16, 32)
@@ -254,12 +275,14 @@ def sm90_inputs(p: GemmProblem, machine: Machine) -> Callable[[Sm90Config, int],
         if splits == 1 and p.epilogue.instructions:
             written = c.tile_m * c.written_n
             each = 1e3 * finish_us(p, written, machine)
-            # all multiprocessors end their tiles, and read the C of these, at about the same time
-            each += p.reads_c * 1e3 * written * result * machine.sms / machine.bytes_per_us
             # in turns the other consumer multiplies meanwhile, but behind the last tile
             finish = max(each / tiles, each - (steps * time.step if c.pingpong else 0))
+            if p.reads_c:  # all multiprocessors end their tiles, and read the C of these, at about one time
+                finish += 1e3 * written * result * machine.sms / machine.bytes_per_us
+                finish += c.refills(result) * LAW.refill
         return time, Demand(
-            busy, steps, waves, rest / clusters, clusters * c.cluster * steps * size * brought, odd16, odd32,
+            busy, steps, waves, rest / clusters, clusters * c.cluster * steps * size * brought,
+            steps * STEP_BYTES * alike, odd16, odd32,
             operands + added, products * n * p.k * size * (m > rows), results, sums * p.accumulator.nbytes,
             splits * (splits > 1), finish, machine.l2_bytes,
         )  # fmt: skip
