@@ -4,7 +4,7 @@
     epilogue    the epilogue: alpha, beta C, bias, activation, conversion, as a value made of steps
     rasterize   which tile of D a block computes
     groups      rows in groups that have a B each
-    parts       parts of k by split-K and stream-K, and the tiles that a block computes in turn
+    parts       parts of k, and the tiles that a block computes in turn
     tiles       configurations
     validate    constraints on configurations
     gemv        products of few rows, which are bound by memory

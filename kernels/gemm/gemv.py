@@ -87,7 +87,7 @@ class GemvConfig(Alone):
     mma: bool = False
 
     # what other families choose, and every configuration of this one has
-    splits, min_blocks, edges, static_ld, via, schedule = 1, 1, True, False, "registers", "data_parallel"
+    splits, min_blocks, edges, static_ld, via = 1, 1, True, False, "registers"
 
     @property
     def groups(self) -> int:

@@ -19,7 +19,7 @@ from layoutalg.kernels.gemm import gemv, tiles
 from layoutalg.kernels.gemm.choice import GEMV, SIMT, SM75, SM80, SM90, Choice
 from layoutalg.kernels.gemm.gemv import GemvConfig
 from layoutalg.kernels.gemm.groups import equal_sizes, group_begins, group_words, grouped, room_for, sizes_of
-from layoutalg.kernels.gemm.parts import block_count, build_combine, build_fixup, combine_vector, slot_count
+from layoutalg.kernels.gemm.parts import block_count, build_combine, combine_vector
 from layoutalg.kernels.gemm.problem import (
     ALIGNED,
     SCALE_STEPS,
@@ -75,19 +75,12 @@ def launches(
     if isinstance(c, OwnProgram):
         return launch_sequence([c.build(p)], scalars={x: getattr(p, x) for x in SIZES}, arch=arch)
     wide = p
-    if (
-        any_sizes
-        and isinstance(c, tiles.SimtConfig | tiles.Sm80Config)
-        and c.splits == 1
-        and c.schedule == "data_parallel"
-    ):
+    if any_sizes and isinstance(c, tiles.SimtConfig | tiles.Sm80Config) and c.splits == 1:
         wide = replace(p, **{x: max(getattr(p, x), MOST_CALLED) for x in SIZES[3:]})
         c = replace(c, static_ld=False)
     kernels = [_product(wide, c, arch)]
     if c.splits > 1:
         kernels.append(build_combine(p))
-    if isinstance(c, tiles.Sm80Config) and c.schedule == "streamk":
-        kernels.append(build_fixup(p, c))
     return sequence_of(p, c, tuple(kernels), arch)
 
 
@@ -159,9 +152,6 @@ def called_problem(p: GemmProblem, c: Chosen) -> GemmProblem:
         m = most if p.m >= c.tile_m else c.tile_m - by_m
         n = most if p.n >= c.tile_n else c.tile_n - by_n
     ldd = most + (combine_vector(p) if c.splits > 1 else 0)  # what cuts the rows of the sums that are added
-    if c.schedule == "streamk":
-        # the same, but what stores D whole has rows of whole vectors
-        ldd = most + combine_vector(p) % (16 // p.accumulator.nbytes)
     batch = widest_batch(p, c)
     return replace(
         p, m=m, n=n, k=k, lda=lda, ldb=most, ldc=most, ldd=ldd, batch=batch, align_bytes=ALIGNED,
@@ -201,11 +191,9 @@ def sequence_of(
     scalars = {x: getattr(p, x) for x in SIZES} | {"splits": splits}
     scalars |= batch_scalars(p) | dict(zip(SCALE_STEPS, p.scale_strides, strict=False))
     scratch = splits * p.m * p.n * p.accumulator.nbytes if splits > 1 else 0
-    if not isinstance(c, GemvConfig) and c.schedule != "data_parallel":
+    if isinstance(c, tiles.Sm90Config):
         scalars["all_tiles"] = tiles.cluster_tiles(p, c)
-        scalars["blocks"] = blocks = block_count(p, c, arch or DEFAULT_ARCH)
-        if c.schedule == "streamk":
-            scratch = slot_count(blocks) * c.tile_m * c.tile_n * p.accumulator.nbytes
+        scalars["blocks"] = block_count(p, c, arch or DEFAULT_ARCH)
     return launch_sequence(kernels, {"sums": SCRATCH}, scalars=scalars, scratch_bytes=scratch, arch=arch)
 
 
@@ -227,13 +215,11 @@ def _scalars(p: GemmProblem) -> dict[str, int]:
 
 
 def way(config: AnyConfig) -> str:
-    """A configuration in a word: its tile, its clusters, ping-pong, crossed, its schedule or parts of k.
+    """A configuration in a word: its tile, its clusters, ping-pong, crossed, its parts of k.
 
-    >>> from layoutalg.kernels.gemm.tiles import SimtConfig, Sm80Config
+    >>> from layoutalg.kernels.gemm.tiles import SimtConfig
     >>> way(SimtConfig(128, 256, 8, 16, 8, 4)), way(SimtConfig(64, 64, 16, 8, 4, 4, splits=3))
     ('128x256x8', '64x64x16 by 3')
-    >>> way(Sm80Config(128, 256, 64, 2, 4, 4, schedule="streamk"))
-    '128x256x64 streamk'
     """
     if isinstance(config, GemvConfig | OwnProgram):
         return str(config)
@@ -241,8 +227,6 @@ def way(config: AnyConfig) -> str:
     tile = f"{config.tile_m}x{config.tile_n}x{config.tile_k}"
     tile += f" in {shape}" * (config.cluster > 1) + " ping-pong" * config.pingpong
     tile += " crossed" * config.crossed
-    if config.schedule != config.usual:
-        return f"{tile} {config.schedule}"
     return tile if config.splits == 1 else f"{tile} by {config.splits}"
 
 
@@ -302,7 +286,7 @@ def _family(
         called=called_launches,
         any_sizes=partial(launches, any_sizes=True),
         way=way,
-        written=lambda config: bool(config.splits == 1 and config.schedule != "streamk"),
+        written=lambda config: bool(config.splits == 1),
         words=_group_words,
         clock=partial(_clock, choice),
         board=board,

@@ -37,10 +37,6 @@ from layoutalg.layout import Layout
 Via: TypeAlias = Literal["cp.async", "registers"]
 Side: TypeAlias = Literal["a", "b"]
 SIDES: tuple[Side, Side] = "a", "b"
-Schedule: TypeAlias = Literal["data_parallel", "persistent", "streamk"]
-
-ALL_AT_ONCE: Schedule = "data_parallel"
-IN_TURN: Schedule = "persistent"
 
 SECTOR_BYTES = 32
 """The bytes of a row that a copy of single elements takes at a time: global memory is read in sectors."""
@@ -53,7 +49,6 @@ class Alone:
 
     cluster = cluster_m = cluster_n = cluster_k = 1
     pingpong = crossed = False
-    usual = ALL_AT_ONCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +89,6 @@ class SimtConfig(Alone):
     # sets of fragments in registers: all but one are loaded ahead
     fragments = 2
 
-    # what other families choose, and every configuration of this one has
-    schedule = ALL_AT_ONCE
-
     @property
     def lanes_n(self) -> int:
         """Lanes of a warp along n."""
@@ -127,9 +119,7 @@ class Sm80Config(Alone):
     stage or two.  `mma_k` is the k of one mma, 0 for the largest.  `edges` is for sizes that are not
     multiples of the tile.
     `static_ld` builds the kernel for the problem's leading dimensions alone.  `splits` blocks share a tile
-    of D, each with a part of k, see parts.  `schedule` is "data_parallel", a block per tile; "persistent",
-    as many blocks as run at a time, each with tile after tile; or "streamk", where these share the last
-    wave's steps of k, see parts.  `mma_m` is the rows of one mma, of which two of 8 are one of 16.
+    of D, each with a part of k, see parts.  `mma_m` is the rows of one mma, of which two of 8 are one of 16.
 
     >>> from layoutalg.kernels import find_family
     >>> family = find_family("gemm-sm80")
@@ -153,7 +143,6 @@ class Sm80Config(Alone):
     min_blocks: int = 1
     static_ld: bool = False
     splits: int = 1
-    schedule: Schedule = "data_parallel"
     mma_m: Literal[16, 8] = 16
 
     # sets of fragments in registers: all but one are loaded ahead
@@ -180,10 +169,7 @@ class Sm80Config(Alone):
         return 16 * self.warp_n * 4 * self.threads // 32
 
     def __str__(self) -> str:
-        schedule = "" if self.schedule == ALL_AT_ONCE else f", {self.schedule}"
-        return (
-            f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{_parts(self.splits)}{schedule}"
-        )
+        return f"{self.tile_m}x{self.tile_n}x{self.tile_k}, {self.stages} stages{_parts(self.splits)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +225,6 @@ class Sm90Config:
 
     # what other families choose, and every configuration of this one has
     min_blocks, edges, static_ld, via = 1, True, False, "tma"
-    schedule = usual = IN_TURN
 
     @property
     def threads(self) -> int:

@@ -11,8 +11,7 @@ all, of which it holds R at a time, issues for all of them, and waits as often a
     time = launch + start + |memory, each * steps * issue + max(1, each / R) * (steps * wait + block)|_3
 
 What the warps of a multiprocessor issue adds up, products with copies: with the power 3 between them first
-choices of gemm-sm80 lost 1.8 %.  An epilogue is issued once per tile.  By stream-K each of the blocks that
-run at one time has whole waves of tiles and then its share of steps.  Other element types are taken to be in
+choices of gemm-sm80 lost 1.8 %.  An epilogue is issued once per tile.  Other element types are taken to be in
 proportion to their bytes.  The numbers of gemm-sm80 are fitted by tests/gpu/fit_tiles to times with a cold
 L2 of 216 drawn products (H200, 2026-11-30, tests/data/product_ways.json, seed 4101): of others, seed 4201,
 the first choices have 0.952 of the fastest of the family.  f64 multiplies and stores at rates of its own,
@@ -74,7 +73,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from layoutalg.arch import Arch
 from layoutalg.kernels.gemm.groups import BOX_ROWS as ROWS
-from layoutalg.kernels.gemm.parts import part_count, share_of
 from layoutalg.kernels.gemm.problem import BYTE_FLOATS, GemmProblem, fragment_k
 from layoutalg.kernels.gemm.tiles import (
     BLOCK_BYTES,
@@ -352,21 +350,14 @@ def tile_work(
     alone = (law.block + law.result * c.tile_m * c.tile_n + c.stages * law.copied * copies) / 1e3
     finish = (splits == 1) * finish_us(p, c.tile_m * c.tile_n, m)
     tiles, steps = tile_count(p, c), -(-p.k // c.tile_k)
-    if c.schedule == "streamk":
-        blocks = m.sms * c.min_blocks
-        waves, share = tiles // blocks, share_of(tiles, steps, blocks)
-        ends = waves + (share > 0) + (share > 0 and steps % share > 0)
-        in_turn, turns, together = waves * steps + share, 1.0, c.min_blocks
-        parts, sums = 2, part_count(tiles, steps, blocks) * c.tile_m * c.tile_n
-    else:
-        each, most = -(-tiles * splits // m.sms), resident(p, c, chip)
-        in_turn, ends, turns, together = -(-steps // splits), 1, max(1.0, each / most), min(each, most)
-        parts, sums = (splits, splits * p.m * p.n) if splits > 1 else (0, 0)
+    each, most = -(-tiles * splits // m.sms), resident(p, c, chip)
+    together = min(each, most)
+    parts, sums = (splits, splits * p.m * p.n) if splits > 1 else (0, 0)
     adding = (sums > 0) * law.launch + parts * law.part + sums * p.accumulator.nbytes * law.byte
     return Work(
         moved_bytes(p) / law.reached,
-        blocks=turns,
-        block_us=in_turn * (together * issue + wait) + ends * (together * finish + alone),
+        blocks=max(1.0, each / most),
+        block_us=-(-steps // splits) * (together * issue + wait) + together * finish + alone,
         beside_us=(law.start + adding) / 1e3,
     )
 

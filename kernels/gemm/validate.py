@@ -88,7 +88,6 @@ def check_config(p: GemmProblem, c: Config | GemvConfig, arch: str | Arch = DEFA
         return
     check_fields(c)
     check_splits(p, c.splits)
-    check_schedule(p, c)
     if isinstance(c, Sm90Config):
         _sm90(p, c, chip)
         return
@@ -120,25 +119,6 @@ def check_splits(p: GemmProblem, splits: int) -> None:
         raise UnsupportedError("parts of f16 sums are not added up: f32, f64 and s32 are, or take splits = 1")
     if splits > 1 and p.batch:
         raise UnsupportedError("parts of k of a batch are not added up: take splits = 1")
-
-
-def check_schedule(p: GemmProblem, c: Config) -> None:
-    """Raise UnsupportedError for a schedule that the problem or another field rules out.
-
-    >>> from layoutalg.kernels.gemm.problem import gemm_problem
-    >>> check_schedule(gemm_problem(256, 256, 64), Sm80Config(128, 256, 64, 2, 4, 4, schedule="streamk"))
-    """
-    usual = c.usual
-    if c.schedule == usual:
-        return
-    if c.splits > 1:
-        raise UnsupportedError(
-            f"splits = {c.splits} with schedule = {c.schedule!r}: either cuts k; take splits = 1 or {usual!r}"
-        )
-    if p.batch:
-        raise UnsupportedError(f"schedule = {c.schedule!r} of a batch: take {usual!r}")
-    if c.schedule == "streamk" and p.accumulator.name == "f16":
-        raise UnsupportedError(f"schedule = 'streamk' with f16 sums: wider ones are added up; take {usual!r}")
 
 
 def _multiple(name: str, value: int, part: int, what: str) -> None:

@@ -147,16 +147,14 @@ def find_config(
     arch: str,
     step: str | None = None,
     tile: str | None = None,
-    schedule: str | None = None,
     stages: int | None = None,
     warps: str | None = None,
 ) -> tuple[str | None, Any]:
-    """The name of a step, if one is asked for, and the configuration: its own, or the best, of a shape; by a
-    `schedule` if one is asked for, in the tile that is the best of those that are tried with it.
+    """The name of a step, if one is asked for, and the configuration: its own, or the best, of a shape.
 
     The shape is a tile, stages and warps; building refuses one that does not fit, with what does.
-    Raises UnknownNameError for a step that there is not, UnsupportedError for a family without steps, tiles
-    or schedules, or a shape that it never has, and for a step and one of the others.
+    Raises UnknownNameError for a step that there is not, UnsupportedError for a family without steps or
+    tiles, or a shape that it never has, and for a step and one of the others.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> f = FAMILIES["gemm-simt"]
@@ -173,17 +171,15 @@ def find_config(
         if text is not None:
             extents = read_extents(what, text, example)
             shape |= {f"{what}_{end}": n for end, n in zip(ends, extents, strict=True)}
-    for what, choice in (("a tile", tile), ("stages", stages), ("warps", warps), ("a schedule", schedule)):
+    for what, choice in (("a tile", tile), ("stages", stages), ("warps", warps)):
         if step is not None and choice is not None:
             raise UnsupportedError(f"a step has {what} of its own: --step or --{what.split()[-1]}, not both")
     if step is not None:
         name = _step(family, step)
         return name, find_steps(family.name)[name]
     if shape:
-        best = _shaped(family, problem, arch, shape)
-    else:
-        best = family.choose(problem, arch, family.written)
-    return None, best if schedule is None else _scheduled(family, problem, arch, schedule, shape, best)
+        return None, _shaped(family, problem, arch, shape)
+    return None, family.choose(problem, arch, family.written)
 
 
 def _has(config: Any, shape: Mapping[str, int]) -> bool:
@@ -218,21 +214,6 @@ def _shaped(family: Family, problem: Any, arch: str, shape: Mapping[str, int]) -
             check_config(problem, config, arch)
             return config
     return tried[0]
-
-
-def _scheduled(
-    family: Family, problem: Any, arch: str, schedule: str, shape: Mapping[str, int], best: Any
-) -> Any:
-    """The configuration that is tried with a schedule, or the best one by it, which building may refuse."""
-    if "schedule" not in {f.name for f in fields(best)}:
-        raise UnsupportedError(f"{family.name} has no schedules: gemm-sm80 has some")
-    if best.schedule == schedule:
-        return best
-    for candidate in family.candidates(problem, arch):
-        config = candidate.config
-        if candidate.dropped is None and config.schedule == schedule and _has(config, shape):
-            return config
-    return replace(best, schedule=schedule)
 
 
 def step_sizes(family: Family, step: str) -> dict[str, int]:

@@ -71,7 +71,6 @@ PRODUCTS = (
     "gemm-sm80 {} --b-major mn --ldb 80 --ldc 96 --result f32 --activation gelu",
     "gemm-sm80 {} --accumulator f16 --alpha 0.5 --beta 2",
     "gemm-sm80 {} --dtype s8 --alpha -3 --beta 0 --activation relu",
-    "gemm-sm80 {} --schedule streamk --tile 64x64x64",
     "gemm-sm90 --m 90 --n 64 --k 40 --groups 4 --no-c --bias n",
 )
 

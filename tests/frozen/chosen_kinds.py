@@ -261,7 +261,7 @@ def _shrunk(case: Case, config: Any, kind: Kind, share: float) -> Case | None:
 def machine(arch: str, config: Any) -> Arch:
     """An architecture with so few multiprocessors that those blocks which go on have several tiles each."""
     chip = find_arch(arch)
-    if chip.board is None or not hasattr(config, "schedule"):
+    if chip.board is None or getattr(config, "via", "") != "tma":
         return chip
     return replace(chip, board=replace(chip.board, sms=BLOCKS * getattr(config, "cluster", 1)))
 

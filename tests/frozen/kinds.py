@@ -196,7 +196,7 @@ def _gemv(p: GemmProblem, c: GemvConfig, arch: str | Arch) -> Kind:
 
 def _product(p: GemmProblem, c: Any, arch: str | Arch) -> Kind:
     check_config(p, c)
-    words = [c.via, c.schedule, p.a_major + p.b_major, *["cut"] * c.edges]
+    words = [c.via, p.a_major + p.b_major, *["cut"] * c.edges]
     words += [f"{f} {getattr(c, f)}" for f in ("through", "mma_m") if hasattr(c, f)]
     words += [f for f in ("cluster_m", "cluster_n", "cluster_k", "consumers") if getattr(c, f, 1) > 1]
     words += ["ping-pong"] * getattr(c, "pingpong", False) + ["parts"] * (c.splits > 1)

@@ -209,9 +209,6 @@ class Mainloop:
     Declares m, n and k (`depth`), the leading dimensions, the operands' tiles, the block's `part` of k, and
     registers for `fragments` of both.  The block's tile of D is at `corner` of the product at `batch`; with
     `inward` operands are read from as far inward as `tile_start` says, at `first`.
-
-    Where a block has several tiles it is written in the loop over these, behind m, n and k: `extents` are
-    they, `unit` the tile's corner and the steps of k.
     """
 
     def __init__(
@@ -223,12 +220,10 @@ class Mainloop:
         *,
         inward: bool,
         align_bytes: int,
-        extents: tuple[Var, Var, Var] | None = None,
-        unit: tuple[tuple[Expr, Expr], Part] | None = None,
     ) -> None:
         self.k, self.c = k, c
-        self.m, self.n, self.depth = extents or declare_extents(k, p, c, multiples(p, c), inward=inward)
-        self.corner = unit[0] if unit else declare_tile(k, self.m, self.n, (c.tile_m, c.tile_n), c.panel)
+        self.m, self.n, self.depth = declare_extents(k, p, c, multiples(p, c), inward=inward)
+        self.corner = declare_tile(k, self.m, self.n, (c.tile_m, c.tile_n), c.panel)
         self.batch = declare_batch(k, p)
         self.first = inward_corner(k, self.corner, (self.m, self.n), c) if inward else self.corner
 
@@ -238,7 +233,7 @@ class Mainloop:
             return Operand(k, p, c, own, side, first, extent if compared else None, self.batch, align_bytes)
 
         self.operands = operand("a", self.first[0], self.m), operand("b", self.first[1], self.n)
-        self.part = unit[1] if unit else declare_part(k, k_tiles(self.depth, c.tile_k), c.splits)
+        self.part = declare_part(k, k_tiles(self.depth, c.tile_k), c.splits)
         self.fragments = tuple(
             k.reg(f"r{side}", c.fragments, x.tile.fragments, x.tile.words)
             for side, x in zip("ab", self.operands, strict=True)

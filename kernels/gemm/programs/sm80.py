@@ -35,14 +35,12 @@ from layoutalg.codegen.program import Kernel, Reg, RegRef
 from layoutalg.dtype import dtype
 from layoutalg.kernels.gemm.choice import check_or_suggest
 from layoutalg.kernels.gemm.epilogue import Output, statement
-from layoutalg.kernels.gemm.parts import MOST_BLOCKS, Part, Work, Workspace, each_unit
 from layoutalg.kernels.gemm.problem import GemmProblem, fragment_k, mma_of
 from layoutalg.kernels.gemm.programs.mainloop import (
     Mainloop,
     OperandPlan,
     operand_copy,
 )
-from layoutalg.kernels.gemm.rasterize import declare_corner, declare_extents, k_tiles, tile_grid
 from layoutalg.kernels.gemm.tiles import (
     OperandTile,
     Side,
@@ -51,7 +49,6 @@ from layoutalg.kernels.gemm.tiles import (
     operand_tile,
     stored,
 )
-from layoutalg.kernels.gemm.validate import multiples
 from layoutalg.layout import AnyLayout, Layout
 from layoutalg.synthesis import synthesize
 
@@ -130,27 +127,7 @@ def build(p: GemmProblem, c: Sm80Config, arch: str | Arch = DEFAULT_ARCH) -> Ker
     name = "gemm_sm75" if isinstance(c, Sm75Config) else "gemm_sm80"
     k = KernelBuilder(f"{name}_{p.operand}", c.threads, notes=notes, min_blocks=c.min_blocks)
     plan = partial(operand_plan, p, c)
-    if c.schedule == "data_parallel":
-        _write_tile(k, p, c, Mainloop(k, p, c, plan, inward=True, align_bytes=1024))
-        return k.build()
-    extents = m, n, depth = declare_extents(k, p, c, multiples(p, c), inward=True)
-    grid, blocks = tile_grid(m, n, (c.tile_m, c.tile_n)), k.param("blocks", MOST_BLOCKS)
-    tiles, steps = k.let("tiles", grid[0] * grid[1]), k.let("steps", k_tiles(depth, c.tile_k))
-    with each_unit(k, c.schedule, tiles, steps, blocks, k.block(0, blocks)) as unit:
-        corner = declare_corner(k, unit.tile, grid, (c.tile_m, c.tile_n), c.panel)
-        part = Part(None, unit.first, unit.steps)
-        loop = Mainloop(
-            k, p, c, plan, inward=True, align_bytes=1024, extents=extents, unit=(corner, part)
-        )  # fmt: skip
-        _write_tile(k, p, c, loop, unit)
-        k.do(instr.BAR)  # the next tile is copied to where this one's sums went through
-    return k.build()
-
-
-def _write_tile(
-    k: KernelBuilder, p: GemmProblem, c: Sm80Config, loop: Mainloop, unit: Work | None = None
-) -> None:
-    """A tile of D, or the part of it that belongs to a unit of work."""
+    loop = Mainloop(k, p, c, plan, inward=True, align_bytes=1024)
     mma, (ra, rb) = mma_of(p, c), loop.fragments
     output = Output(
         k, p, c.result_vec, loop.m, loop.n, first=loop.corner if c.edges else None, part=loop.part.which,
@@ -177,17 +154,8 @@ def _write_tile(
 
     loop.write(multiply, *((promote,) if p.promoted else ()))
     sums = _Sums(k, p, c.result_vec)
-    if unit is None or c.schedule != "streamk":
-        _through_shared(k, p, c, acc, sums, output, loop.first)
-        return
-    parts = Workspace.declare(k, p, (c.tile_m, c.tile_n), writable=True)
-    with k.If(unit.whole):
-        _through_shared(k, p, c, acc, sums, output, loop.first)
-    with k.Else():
-        there = k.get_slice(tiled_mma(p, c)).partition_C(parts.slot(unit.slot))
-        with k.Unroll("i", acc.shape[0]) as i, k.Unroll("j", acc.shape[1]) as j, k.Unroll("h", 2) as h:
-            half = acc.slice(i, j, h * (2 * sums.words), count=2 * sums.words)
-            k.do(instr.STG_WHOLE[8 * sums.words], there.at((0, h), i, j), half)
+    _through_shared(k, p, c, acc, sums, output, loop.first)
+    return k.build()
 
 
 def _clear(k: KernelBuilder, sums: Reg) -> None:

@@ -211,7 +211,7 @@ class _Writer:
             return
         count = k.let("tiles", grid[0] * grid[1])
         total = count if self.all_tiles is None else self.all_tiles
-        with each_unit(k, c.schedule, total, self.tile_steps, clusters, mine, first, every) as unit:
+        with each_unit(k, total, self.tile_steps, clusters, mine, first, every) as unit:
             tile: Expr = unit.tile
             batch: tuple[Expr, ...] = ()
             if self.all_tiles is not None:

@@ -22,7 +22,6 @@ from layoutalg.kernels.elements import CARRIER, bits_of, numbers_of
 from layoutalg.kernels.gemm import GemmProblem, gemm_problem, group_begins, grouped, scalar_words
 from layoutalg.kernels.gemm.epilogue import epilogue_operands
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.gemm.parts import slot_count
 from layoutalg.kernels.gemm.problem import operand_view, scale_elems
 from tests.hostshim import run_cuda_text
 
@@ -75,13 +74,11 @@ def launched(
 ) -> LaunchSequence:  # fmt: skip
     """The launches as they are printed; by so many blocks where they take tiles in turn, for all if 0."""
     one = of(p, c, arch)
-    scalars, scratch = dict(one.scalars), one.scratch_bytes
+    scalars = dict(one.scalars)
     if blocks and "blocks" in scalars and getattr(c, "cluster_k", 1) == 1:
         cluster = getattr(c, "cluster", 1)
         scalars["blocks"] = max(1, blocks // cluster) * cluster
-        if c.schedule == "streamk":
-            scratch = slot_count(scalars["blocks"]) * c.tile_m * c.tile_n * p.accumulator.nbytes
-    return printed_sequence(replace(one, scalars=tuple(scalars.items()), scratch_bytes=scratch), arch)
+    return printed_sequence(replace(one, scalars=tuple(scalars.items())), arch)
 
 
 def wrong(

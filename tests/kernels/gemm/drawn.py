@@ -235,11 +235,6 @@ KINDS: dict[str, Callable[[random.Random, int], Drawn]] = {
     "sm75": _of(("f16",), (90, 90, 100), lambda rng, p: by_sm80(rng, p, Sm75Config)),
     "gemv": _of(("f16", "bf16", "f32"), (MOST_ROWS, 40, 300), by_gemv),
     "gemv of vectors": _of(("f16", "bf16"), (MMA_ROWS, 70, 600), by_gemv, unit=8),
-    "sm80 in turn": _of(
-        ("f16", "f16", "bf16", "s8", "f64"), (100, 100, 250),
-        lambda rng, p: replace(by_sm80(rng, p), schedule=rng.choice(("persistent", "streamk")), splits=1),
-        modes=0,
-    ),
     "sm90 crossed": _of(
         ("f16", "bf16", *BYTE_FLOATS), (150, 150, 400), partial(by_sm90, crossed=True), unit=16
     ),

@@ -2,7 +2,7 @@
 
 tests/data/gemm_choice_*.json holds the times of every choice, and of cuBLAS, as tests/gpu/tune_gemm.py
 measured them on an H200: on problems to which the model's numbers were fitted, and on fresh ones; those of
-wgmma are in test_fit.  Choices by stream-K were offered later and are left out.
+wgmma are in test_fit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ CONFIG = Sm80Config(128, 128, 64, 2, 2, 3, min_blocks=2)
 LAW = TileLaw(multiply=2048, copy=0, launch=2000, byte=0.001, start=0, reached=1, block=1000, step=100)
 STEP = (128 * 128 * 64 * 2 / 2048 + 4 * 8 * 4 / 4) / 1.9  # of a block: products, and its loads of fragments
 PART = 128 * 128 * 4 * 0.001  # adding up a part of a tile
-STREAMK = replace(CONFIG, schedule="streamk", min_blocks=1)
 
 
 @each(
@@ -58,13 +57,9 @@ STREAMK = replace(CONFIG, schedule="streamk", min_blocks=1)
         (128, 257, CONFIG, 2, 16 * (2 * STEP + 100) + 1000),  # two on the busiest
         (128, 128 * 5, CONFIG, 2, 1.5 * (16 * (2 * STEP + 100) + 1000)),  # three, of which two run together
         (128, 128, replace(CONFIG, splits=2), 2, 8 * (STEP + 100) + 1000 + 2000 + 2 * PART),
-        # stream-K, 5 tiles by 2 blocks: two waves, then 8 steps each, in two parts of one tile
-        (128 * 5, 128, STREAMK, 2, 2 * 16 * (STEP + 100) + 8 * (STEP + 100) + 3000 + 2000 + 2 * PART),
-        # by 3 blocks: a wave, then shares of 11 of 32 steps, of two tiles each at most; 4 parts
-        (128 * 5, 128, STREAMK, 3, 27 * (STEP + 100) + 3000 + 2000 + 4 * PART),
     ],
 )  # fmt: skip
-def test_times_are_counted_in_rounds_parts_and_shares(m: int, n: int, c: Any, sms: int, ns: float) -> None:
+def test_times_are_counted_in_rounds_and_parts(m: int, n: int, c: Any, sms: int, ns: float) -> None:
     """Blocks that run together share what issues, and wait at the same time."""
     board = replace(machine_of("sm_90"), sms=sms)
     w = tile_work(gemm_problem(m, n, 1024), c, c.splits, LAW, board, find_arch("sm_90"))
@@ -262,7 +257,7 @@ def test_the_first_choice_is_near_exhaustive_choice(
     losses = []
     for row in json.loads(path.read_text(encoding="utf-8"))[part]:
         times, p = row["choices"], gemm_problem(row["m"], row["n"], row["k"], **options)
-        choices = [way(c) for c in choice.configs(p) if c.schedule != "streamk"]
+        choices = [way(c) for c in choice.configs(p)]
         assert set(choices) == set(times), "every choice was measured"
         losses.append(times[choices[0]] / min(times.values()) - 1)
     assert len(losses) >= count and max(losses) <= most and fmean(losses) <= 0.0125

@@ -119,7 +119,7 @@ def test_calls_of_a_class_have_the_same_kernels(name: str) -> None:
 def test_kernels_of_large_extents_have_indices_that_64_bits_hold(
     choice: Any, dtype: str, arch: str, size: tuple[int, int, int]
 ) -> None:
-    """The first choice, those in parts of k and, where there is one, by stream-K: all are printed."""
+    """The first choice and those in parts of k: all are printed."""
     p = gemm_problem(*size, dtype)
     some = choice.configs(p, arch)
     for config in {id(kind): kind for kind in (some[0], *(c for c in some if c.splits > 1))}.values():
@@ -185,9 +185,7 @@ def test_kernels_compile_without_spills() -> None:
     large: list[tuple[Any, Any]] = [(gemm_problem(4096, 4096, 4096, "bf16", result="f32",
     activation="relu"), c)
                                     for c in F32_IN_BOXES]  # fmt: skip
-    for schedule in ("persistent", "streamk"):
-        large.append((p, replace(SM80.fitted(p, SM80_TILES[0]), schedule=schedule)))
-    large.append((q, SM90.fitted(q, SM90_TILES[0])))
+    large += [(p, SM80.fitted(p, SM80_TILES[0])), (q, SM90.fitted(q, SM90_TILES[0]))]
     for x, c in large:
         for kernel in launches(x, c).kernels:
             assert compile_program(kernel).spill_bytes == 0

@@ -5,20 +5,19 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pytest
 
 from layoutalg.codegen.expr import Le, Lt, as_expr, minus
-from layoutalg.codegen.program import For, If, Kernel, LaunchSequence, lower, printed
+from layoutalg.codegen.program import If, Kernel, LaunchSequence, lower, printed
 from layoutalg.errors import LayoutAlgError, SimulationError
 from layoutalg.kernels import find_family, verify
 from layoutalg.kernels.checks import checks_of
 from layoutalg.kernels.gemm import GemmProblem, Sm80Config, Sm90Config, gemm_problem, group_words
 from layoutalg.kernels.gemm.choice import SM90
 from layoutalg.kernels.gemm.groups import sizes_of
-from layoutalg.kernels.gemm.launches import called_launches, launches
+from layoutalg.kernels.gemm.launches import called_launches
 from layoutalg.kernels.gemm.programs.sm80 import build
 from tests.hostshim import KernelFault
 from tests.kernels.gemm import cases
@@ -110,7 +109,7 @@ def test_every_reason_is_of_a_mutant() -> None:
     assert set(sm90.EQUAL.values()) <= set(met)
 
 
-# --- stream-K and groups ---------------------------------------------------------------------------------
+# --- groups ---------------------------------------------------------------------------------------------
 
 Planted = tuple[GemmProblem, tuple[Kernel, ...], LaunchSequence, dict[str, Any]]
 """A product in which mistakes are planted: its kernels as they are written, its launches, its arguments."""
@@ -130,49 +129,6 @@ def seen(planted: Planted, kernel: Kernel | None = None, number: int = 0, words:
 def later(name: str, by: int = 1) -> Any:
     """A mistake: a value that has a name is one more."""
     return lambda kernel: planting.with_let(kernel, name, lambda old: old + by if by > 0 else minus(old, -by))
-
-
-def always_whole(s: Any) -> tuple[Any, ...]:
-    """A mistake: parts of tiles go to D."""
-    its = isinstance(s, If) and s.orelse and str(s.condition).startswith("unit_steps")
-    return s.body if its else (s,)
-
-
-def without_last_barrier(s: Any) -> tuple[Any, ...]:
-    """A mistake: the next tile is copied while this one's sums go through shared memory."""
-    return (replace(s, body=s.body[:-1]) if isinstance(s, For) and s.var.name == "turn" else s,)
-
-
-OF_STREAMK: dict[str, tuple[int, Any]] = {
-    "a wrong first step": (0, later("first")), "a dropped step": (0, later("end", -1)),
-    "shares of another length": (0, later("share")),
-    "a tile of the line too far": (0, later("at_line")), "another tile": (0, later("tile")),
-    "parts into D": (0, lambda kernel: planting.rewrite(kernel, always_whole)),
-    "a dropped part": (1, later("count", -1)), "the first part is dropped": (1, later("opens")),
-    "parts of another length": (1, later("share")), "the last tile is dropped": (1, later("left", -1)),
-    "another place in D": (1, later("first_column")),
-}  # fmt: skip
-
-
-@cache
-def streamk(blocks: int = 7) -> Planted:
-    p, c = gemm_problem(66, 72, 136), Sm80Config(32, 32, 32, 1, 2, 3, edges=True, schedule="streamk")
-    return p, launches(p, c).kernels, cases.launched(p, c, blocks=blocks), cases.arguments(p)
-
-
-@pytest.mark.deep
-@each("mistake", list(OF_STREAMK), sample=1)
-def test_mistakes_in_stream_k_are_seen(mistake: str) -> None:
-    planted, (number, change) = streamk(), OF_STREAMK[mistake]
-    wrong = change(planted[1][number])
-    assert wrong != planted[1][number] and seen(planted, wrong, number)
-
-
-@pytest.mark.deep
-def test_a_missing_barrier_between_tiles_is_seen() -> None:
-    planted = streamk(3)
-    kernel = planted[1][0]
-    assert not seen(planted, kernel) and seen(planted, planting.rewrite(kernel, without_last_barrier))
 
 
 def groups(sizes: tuple[int, ...], through: Any = "shared") -> Planted:

@@ -22,12 +22,11 @@ from layoutalg.kernels.gemm import (
     gemm_problem,
     grouped,
 )
-from layoutalg.kernels.gemm.choice import SIMT, SM75, SM80, SM90, check_or_suggest, suggest_config
+from layoutalg.kernels.gemm.choice import SIMT, SM75, SM80, SM90
 from layoutalg.kernels.gemm.groups import MOST_TOGETHER
 from layoutalg.kernels.gemm.launches import launches
 from layoutalg.kernels.gemm.problem import fragment_k
 from layoutalg.kernels.gemm.validate import check_config, registers, shared_bytes
-from layoutalg.kernels.identity import difference
 from tests.sweeps import each
 
 TENSOR, PLAIN, TMA = (
@@ -296,27 +295,6 @@ def test_a_tile_has_a_step_of_k_for_each_set_of_fragments(dtype: Any, mma_k: int
         except (DivisibilityError, UnsupportedError):
             continue
         check(kernel)
-
-
-STREAMK = Sm80Config(32, 32, 32, 1, 2, 3, edges=True, schedule="streamk")
-SPLIT: Any = "split"
-NEAREST: list[tuple[str, dict[str, Any], Any, dict[str, Any]]] = [
-    ("either cuts k", {}, replace(STREAMK, splits=2), {"schedule": "data_parallel"}),
-    ("of a batch", BATCH, STREAMK, {"schedule": "data_parallel"}),
-    ("f16 sums", {"accumulator": "f16"}, STREAMK, {"schedule": "data_parallel"}),
-    ("'data_parallel' and", {}, replace(STREAMK, schedule=SPLIT), {"schedule": "data_parallel"}),
-]  # fmt: skip
-
-
-@each(("why", "options", "c", "works"), NEAREST)
-def test_what_a_schedule_rules_out_is_refused_with_the_nearest_that_works(
-    why: str, options: dict[str, Any], c: Any, works: dict[str, Any]
-) -> None:
-    p = gemm_problem(**{"m": 128, "n": 128, "k": 512, **options})
-    with pytest.raises(errors.LayoutAlgError, match=why):
-        check_or_suggest(p, c)
-    nearest = suggest_config(p, c)
-    assert nearest is not None and difference(c, nearest) == works
 
 
 @pytest.mark.deep

@@ -1,13 +1,10 @@
-"""How a product's work is cut, in the index code of kernels: tiles in turn, parts of k, shares of stream-K,
+"""How a product's work is cut, in the index code of kernels: tiles in turn, parts of k,
 tiles of groups; each against its definition, by numbers put in for the variables."""
 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 from hypothesis import example, given
@@ -20,9 +17,6 @@ from layoutalg.kernels.gemm import gemm_problem, groups
 from layoutalg.kernels.gemm.parts import (
     declare_part,
     each_unit,
-    part_count,
-    share_of,
-    slot_count,
 )
 from layoutalg.kernels.gemm.problem import MOST_SPLITS
 from layoutalg.kernels.gemm.programs.mainloop import tile_order
@@ -30,35 +24,6 @@ from layoutalg.kernels.gemm.rasterize import declare_tile, least_extent, tile_st
 from tests.kernels.gemm.cases import assigned
 
 TILE = (32, 16)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkUnit:
-    """The work of a block at a time: `steps` steps of k of a tile, from the `first` one on.
-
-    `slot` is where its sums go; None where they are the whole tile, which goes to D.
-    """
-
-    tile: int
-    first: int
-    steps: int
-    slot: int | None
-
-
-def work_units(tiles: int, steps: int, blocks: int) -> tuple[tuple[WorkUnit, ...], ...]:
-    """The units of each block, in order, by "streamk": the line of steps is written out and cut."""
-    waves = tiles // blocks
-    line = [(tile, step) for tile in range(waves * blocks, tiles) for step in range(steps)]
-    share = -(-len(line) // blocks)
-    found = []
-    for block in range(blocks):
-        mine = [WorkUnit(wave * blocks + block, 0, steps, None) for wave in range(waves)]
-        for tile, part in groupby(line[block * share : (block + 1) * share], lambda x: x[0]):
-            some = [step for _, step in part]
-            slot = None if len(some) == steps else tile - waves * blocks + block
-            mine.append(WorkUnit(tile, some[0], len(some), slot))
-        found.append(tuple(mine))
-    return tuple(found)
 
 
 class RowTile(NamedTuple):
@@ -147,64 +112,30 @@ def test_a_matrix_smaller_than_the_tile_is_not_moved() -> None:
     assert tile_start(k, "at", Const(0), 64, k.param("m", 63), edges=True) == Const(0)
 
 
-# --- stream-K --------------------------------------------------------------------------------------------
-
-COUNTS = st.integers(1, 60), st.integers(1, 20), st.integers(1, 20)
+# --- tiles in turn ---------------------------------------------------------------------------------------
 
 
-@given(*COUNTS)
-@example(1, 1, 20)  # fewer steps than blocks
-@example(40, 3, 20)  # nothing is left
-@example(39, 7, 20)  # nearly a wave is left
-def test_blocks_share_the_steps_that_are_left_and_slots_lie_side_by_side(
-    tiles: int, steps: int, blocks: int
-) -> None:
-    units = work_units(tiles, steps, blocks)
-    done = Counter((x.tile, x.first + i) for mine in units for x in mine for i in range(x.steps))
-    assert done == Counter((tile, step) for tile in range(tiles) for step in range(steps))
-    left, share = tiles - tiles % blocks, share_of(tiles, steps, blocks)
-    shares = [sum(x.steps for x in mine if x.tile >= left) for mine in units]
-    line = tiles % blocks * steps
-    assert share <= steps and shares == [max(0, min(share, line - block * share)) for block in range(blocks)]
-    assert max(len(mine) for mine in units) <= tiles // blocks + 2
-    slots: list[int] = []
-    for tile in range(tiles):
-        parts = [x for mine in units for x in mine if x.tile == tile]
-        own = [x.slot for x in sorted(parts, key=lambda x: x.first) if x.slot is not None]
-        assert len(own) == (len(parts) if len(parts) > 1 else 0)
-        assert own == [own[0] + i for i in range(len(own))]
-        slots += own
-    assert len(set(slots)) == len(slots) == part_count(tiles, steps, blocks)
-    assert max(slots, default=-1) < slot_count(blocks)
-
-
-@given(*COUNTS, st.sampled_from([(60, 20, 20), (99999, 16384, 1024)]))
-@example(1, 1, 20, (60, 20, 20))
-@example(40, 3, 20, (60, 20, 20))
-def test_the_loop_of_a_kernel_makes_the_units_of_the_definition(
-    tiles: int, steps: int, blocks: int, most: Any
-) -> None:
-    """In order, with the steps before each."""
-    k = KernelBuilder("work", threads=32)
-    asked = tuple(k.param(name, n) for name, n in zip(("tiles", "steps", "blocks"), most, strict=True))
-    of_tiles, of_steps, of_blocks = asked
-    with each_unit(k, "streamk", of_tiles, of_steps, of_blocks, k.block(0, of_blocks)) as unit:
-        slot = k.let("slot", unit.slot)
-    *before, loop = k.build().body
-    assert isinstance(loop, For) and isinstance(slot, Var)
-    for block, wanted in enumerate(work_units(tiles, steps, blocks)):
+@given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 20), st.integers(1, 3))
+@example(1, 1, 20, 2)  # fewer tiles than blocks
+def test_a_loop_makes_the_tiles_of_its_block_in_turn(tiles: int, steps: int, blocks: int, every: int) -> None:
+    """In order, with the steps before each; of warpgroups in turn each makes every so many."""
+    for first, block in ((first, block) for first in range(every) for block in range(blocks)):
+        k = KernelBuilder("work", threads=32)
+        asked = tuple(k.param(name, 60) for name in ("tiles", "steps", "blocks"))
+        with each_unit(k, *asked, k.block(0, asked[2]), first, every) as unit:
+            pass
+        *before, loop = k.build().body
+        assert isinstance(loop, For)
         env = dict(zip(asked, (tiles, steps, blocks), strict=True)) | {k.block_var(0): block}
         assigned(before, env)
-        seen, done = [], []
+        seen = []
         for turn in range(evaluate(loop.count, env)):
             env[loop.var] = turn
             assigned(loop.body, env)
-            tile, first, many, whole, earlier = (
-                evaluate(x, env) for x in (unit.tile, unit.first, unit.steps, unit.whole, unit.before)
-            )
-            seen.append(WorkUnit(tile, first, many, None if whole else env[slot]))
-            done.append(earlier)
-        assert tuple(seen) == wanted and done == [0, *accumulate(x.steps for x in seen)][: len(seen)]
+            seen.append(tuple(evaluate(x, env) for x in (unit.tile, unit.before, unit.all_steps)))
+        own = range(block, tiles, blocks)
+        wanted = [(tile, i * steps, len(own) * steps) for i, tile in enumerate(own)]
+        assert seen == wanted[first::every]
 
 
 # --- groups ----------------------------------------------------------------------------------------------

@@ -112,8 +112,6 @@ def generate_command(
 
     layoutalg generate gemm-simt --m 256 --n 256 --k 256 --arch sm_86 --ptx
 
-    layoutalg generate gemm-sm80 --m 2304 --n 2304 --k 2304 --schedule streamk -o streamk.cu
-
     layoutalg generate gemm-sm90 --m 65536 --n 4096 --k 7168 --groups 8 -o experts.cu
 
     layoutalg generate permute --shape 128,224,224,3 --axes 0,3,1,2 --dtype f16 -o nchw.cu

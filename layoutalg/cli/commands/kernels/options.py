@@ -145,14 +145,6 @@ class ConfigOptions:
 
     step: StepOption = None
     tile: TileOption = None
-    schedule: Annotated[
-        str | None,
-        option(
-            "How a GEMM's tiles are scheduled on blocks: data_parallel, persistent, streamk. Default: "
-            "the best.",
-            complete=one_of("data_parallel", "persistent", "streamk"),
-        ),
-    ] = None
     stages: Annotated[int | None, "Tiles of each operand of a GEMM in shared memory. Default: the best."] = (
         None
     )
