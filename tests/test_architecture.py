@@ -83,9 +83,9 @@ def _by_type(path: Path) -> dict[type[ast.AST], list[Any]]:
     return found
 
 
-def _nodes(path: Path, kind: type[Node]) -> list[Node]:
-    """The nodes of a type in a file, which is walked once for all rules."""
-    return _by_type(path).get(kind, [])
+def _nodes(path: Path, *kinds: type[Node]) -> list[Node]:
+    """The nodes of some types in a file, which is walked once for all rules."""
+    return [node for kind in kinds for node in _by_type(path).get(kind, ())]
 
 
 def _where(path: Path, node: ast.stmt | ast.expr | ast.ExceptHandler) -> str:
@@ -254,11 +254,14 @@ def _broken(module: str, node: ast.Assert | ast.Call) -> str:
     return ""
 
 
+_CHECKED: tuple[type[ast.Assert | ast.Call], ...] = ast.Assert, ast.Call
+
+
 def test_no_statement_breaks_a_rule() -> None:
     broken = [
         f"{_where(path, node)}: {rule}"
         for module, path in MODULES.items()
-        for node in (*_nodes(path, ast.Assert), *_nodes(path, ast.Call))
+        for node in _nodes(path, *_CHECKED)
         if (rule := _broken(module, node))
     ]
     assert not broken, "\n".join(broken)
@@ -266,7 +269,11 @@ def test_no_statement_breaks_a_rule() -> None:
 
 def _defaults(path: Path) -> Iterator[tuple[ast.expr, ast.expr | None]]:
     """The default of each parameter and field, with its annotation, and what `x or this` falls back to."""
-    for function in (*_nodes(path, ast.FunctionDef), *_nodes(path, ast.Lambda)):
+    functions: list[ast.FunctionDef | ast.Lambda] = [
+        *_nodes(path, ast.FunctionDef),
+        *_nodes(path, ast.Lambda),
+    ]
+    for function in functions:
         a = function.args
         named = [*a.posonlyargs, *a.args]
         pairs = [*zip(named[len(named) - len(a.defaults) :], a.defaults, strict=True)]
