@@ -27,8 +27,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from layoutalg.atoms import TiledMMA
-from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, simplify
+from layoutalg.codegen.instr import (
+    BAR,
+    LDS,
+    MOVE,
+    REDUX,
+    SHUFFLE_XOR,
+    STS,
+    WARP,
+    WARP_SYNC,
+    Apply,
+    Input,
+    elementwise,
+)
 from layoutalg.codegen.language import Fragment, KernelBuilder, ThreadSlice
 from layoutalg.codegen.relayout import linear
 from layoutalg.errors import ShapeError, UnknownNameError, UnsupportedError
@@ -139,7 +151,7 @@ def reduce_tile(
     plan = plans[kind] if kind is not None else next(iter(plans.values()))
     if held.element.name not in ("f32", "s32"):
         raise UnsupportedError(f"{op} of {held.element}: f32 and s32 are accepted")
-    if held.size != tile.registers or tile.lanes != instr.WARP or k.threads % (instr.WARP * tile.warps):
+    if held.size != tile.registers or tile.lanes != WARP or k.threads % (WARP * tile.warps):
         raise ShapeError(
             f"{held} of {held.size} elements as {tile.registers} registers of {tile.lanes} lanes and "
             f"{tile.warps} warps, in a block of {k.threads} threads"
@@ -167,7 +179,7 @@ class _Writer:
         self.tid: Expr = k.tid if thread is None else Const(thread) if isinstance(thread, int) else thread
         self.warps = plan.reduction.tile.warps
         kind = held.element.name
-        self.join = instr.elementwise(instr.Apply(_JOIN[op], (instr.Input(0, kind), instr.Input(1, kind))), 1)
+        self.join = elementwise(Apply(_JOIN[op], (Input(0, kind), Input(1, kind))), 1)
 
     def write(self) -> AlongRows:
         """Fold, exchange, join through shared memory."""
@@ -175,7 +187,7 @@ class _Writer:
         results = k.fragment(self.name, self.held.element, (1, count))
         parts = self._parts()
         for g, group in enumerate(self.groups):
-            k.do(instr.MOVE, results.at(0, g), self.held.at(group[0]))
+            k.do(MOVE, results.at(0, g), self.held.at(group[0]))
             if parts and len(group) > 1:
                 with k.Unroll(k.fresh("i"), len(group) - 1) as i:
                     self._join(results.at(0, g), parts[g].at(simplify(i + 1)))
@@ -186,7 +198,7 @@ class _Writer:
             self._exchange(results)
         if plan.reduxes:
             with k.Unroll(k.fresh("i"), count) as i:
-                k.do(instr.REDUX[self.op], results.at(0, i), results.at(0, i))
+                k.do(REDUX[self.op], results.at(0, i), results.at(0, i))
         if plan.together > 1:
             self._through_shared(results)
         return AlongRows(plan, results, parts, tuple(map(self._number, range(count))), self._first())
@@ -212,22 +224,22 @@ class _Writer:
         for distance, partner in self.plan.exchanges:
             if partner == tuple(range(count)):
                 with k.Unroll(k.fresh("i"), count) as i:
-                    k.do(instr.SHUFFLE_XOR, other.at(0, i), results.at(0, i), distance)
+                    k.do(SHUFFLE_XOR, other.at(0, i), results.at(0, i), distance)
             else:
                 for g, source in enumerate(partner):
-                    k.do(instr.SHUFFLE_XOR, other.at(0, g), results.at(0, source), distance)
+                    k.do(SHUFFLE_XOR, other.at(0, g), results.at(0, source), distance)
             with k.Unroll(k.fresh("i"), count) as i:
                 self._join(results.at(0, i), other.at(0, i))
 
     def _through_shared(self, results: Fragment) -> None:
         """Each part stored once; then the other slots of each row, joined as a tree of XOR distances."""
         k, plan, count = self.k, self.plan, len(self.groups)
-        rows, lane_bits = row_numbers(plan.reduction), instr.WARP.bit_length() - 1
-        groups = k.threads // (instr.WARP * self.warps)
+        rows, lane_bits = row_numbers(plan.reduction), WARP.bit_length() - 1
+        groups = k.threads // (WARP * self.warps)
         size = plan.together * rows
         parts = k.shared(k.fresh(f"{self.name}_parts"), self.held.element, Layout(size * groups))
         slot = linear(plan.slots[:lane_bits], self.lane) ^ linear(plan.slots[lane_bits:], self.warp)
-        base = self.tid // (instr.WARP * self.warps) * size if groups > 1 else Const(0)
+        base = self.tid // (WARP * self.warps) * size if groups > 1 else Const(0)
 
         def slot_of(g: int, other: int) -> Expr:
             row = self._number(g)
@@ -236,29 +248,29 @@ class _Writer:
         writes = (self.tid & plan.silent).eq(0) if plan.silent else Const(1)
         with k.If(writes):
             for g in range(count):
-                k.do(instr.STS[4], parts.at(slot_of(g, 0)), results.at(0, g))
-        k.do(instr.BAR if plan.barriers else instr.WARP_SYNC)
+                k.do(STS[4], parts.at(slot_of(g, 0)), results.at(0, g))
+        k.do(BAR if plan.barriers else WARP_SYNC)
         others = k.fragment(f"{self.name}_others", self.held.element, (1, plan.together))
         for g in range(count):
-            k.do(instr.MOVE, others.at(0, 0), results.at(0, g))
+            k.do(MOVE, others.at(0, 0), results.at(0, g))
             for other in range(1, plan.together):
-                k.do(instr.LDS[4], others.at(0, other), parts.at(slot_of(g, other)))
+                k.do(LDS[4], others.at(0, other), parts.at(slot_of(g, other)))
             step = 1
             while step < plan.together:
                 for at in range(0, plan.together, 2 * step):
                     self._join(others.at(0, at), others.at(0, at + step))
                 step *= 2
-            k.do(instr.MOVE, results.at(0, g), others.at(0, 0))
+            k.do(MOVE, results.at(0, g), others.at(0, 0))
 
     @property
     def lane(self) -> Expr:
         """The lane in the warp."""
-        return simplify(self.tid % instr.WARP)
+        return simplify(self.tid % WARP)
 
     @property
     def warp(self) -> Expr:
         """The warp among those of the tile."""
-        return simplify(self.tid // instr.WARP % self.warps)
+        return simplify(self.tid // WARP % self.warps)
 
     def _number(self, g: int) -> Expr:
         """The number of the row of a group."""

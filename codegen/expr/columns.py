@@ -18,7 +18,21 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
-from layoutalg.codegen.expr import nodes
+from layoutalg.codegen.expr.nodes import (
+    Add,
+    And,
+    Const,
+    Expr,
+    FloorDiv,
+    Minus,
+    Mod,
+    Mul,
+    Or,
+    Shl,
+    Shr,
+    Var,
+    Xor,
+)
 from layoutalg.f2 import Columns
 
 
@@ -26,14 +40,14 @@ from layoutalg.f2 import Columns
 class Affine:
     """constant ^ (the columns of all bits that are set in the variables).
 
-    >>> t, u = nodes.Var("tid", 8), nodes.Var("u", 4, "unroll")
+    >>> t, u = Var("tid", 8), Var("u", 4, "unroll")
     >>> found = affine((t * 4 ^ u * 4) + u * 64 + 1)
     >>> found.constant, found.columns[t], found.columns[u]
     (1, (4, 8, 16), (68, 136))
     """
 
     constant: int = 0
-    columns: Mapping[nodes.Var, Columns] = field(default_factory=dict)
+    columns: Mapping[Var, Columns] = field(default_factory=dict)
 
     @property
     def support(self) -> int:
@@ -57,52 +71,52 @@ class Affine:
         return Affine(self.constant ^ other.constant, columns)
 
 
-def affine(node: nodes.Expr) -> Affine | None:
+def affine(node: Expr) -> Affine | None:
     """The map of an expression; None where it is not seen to be one.
 
-    >>> affine(nodes.Var("i", 8) * 3) is None
+    >>> affine(Var("i", 8) * 3) is None
     True
     """
     match node:
-        case nodes.Const(value):
+        case Const(value):
             return Affine(value)
-        case nodes.Var():
+        case Var():
             return Affine(0, {node: tuple([1 << j for j in range(node.facts.hi.bit_length())])})
-        case nodes.Xor(a, b):
+        case Xor(a, b):
             return _both(a, b, disjoint=False)
-        case nodes.Add(a, b) | nodes.Or(a, b):
+        case Add(a, b) | Or(a, b):
             return _both(a, b, disjoint=True)
-        case nodes.Minus(nodes.Const() as c, a) if a.facts.may & ~c.value == 0:  # nothing is borrowed
+        case Minus(Const() as c, a) if a.facts.may & ~c.value == 0:  # nothing is borrowed
             return _both(a, c, disjoint=False)
-        case nodes.Mul(a, nodes.Const(c)) | nodes.Mul(nodes.Const(c), a):
+        case Mul(a, Const(c)) | Mul(Const(c), a):
             return _times(a, c)
-        case nodes.Shl(a, amount):
+        case Shl(a, amount):
             return _moved(a, amount)
-        case nodes.Shr(a, amount):
+        case Shr(a, amount):
             return _moved(a, -amount)
-        case nodes.FloorDiv(a, nodes.Const(c)) if c & (c - 1) == 0:
+        case FloorDiv(a, Const(c)) if c & (c - 1) == 0:
             return _moved(a, 1 - c.bit_length())
-        case nodes.Mod(a, nodes.Const(c)) if c & (c - 1) == 0:
+        case Mod(a, Const(c)) if c & (c - 1) == 0:
             return _moved(a, 0, c - 1)
-        case nodes.And(a, nodes.Const(c)) | nodes.And(nodes.Const(c), a):
+        case And(a, Const(c)) | And(Const(c), a):
             return _moved(a, 0, c)
         case _:
             return None
 
 
-def _moved(a: nodes.Expr, shift: int, mask: int = -1) -> Affine | None:
+def _moved(a: Expr, shift: int, mask: int = -1) -> Affine | None:
     linear = affine(a)
     return None if linear is None else linear.mapped(shift, mask)
 
 
-def _both(a: nodes.Expr, b: nodes.Expr, *, disjoint: bool) -> Affine | None:
+def _both(a: Expr, b: Expr, *, disjoint: bool) -> Affine | None:
     left, right = affine(a), affine(b)
     if left is None or right is None or (disjoint and left.support & right.support):
         return None
     return left.xor(right)
 
 
-def _times(a: nodes.Expr, c: int) -> Affine | None:
+def _times(a: Expr, c: int) -> Affine | None:
     """A sum of shifted copies, one per bit of the factor."""
     linear, out = affine(a), Affine()
     if linear is None:

@@ -22,9 +22,21 @@ from collections.abc import Mapping
 from itertools import accumulate
 from math import gcd
 
-from layoutalg.codegen.expr import trees
 from layoutalg.codegen.expr.nodes import Add, Const, Eq, Expr, FloorDiv, Le, Lt, Minus, Mod, Select
 from layoutalg.codegen.expr.rewrite import theorem
+from layoutalg.codegen.expr.trees import (
+    ONE,
+    cancelled,
+    combination,
+    content,
+    divided,
+    scaled,
+    signed_terms,
+    terms,
+    times,
+    total,
+    weights,
+)
 
 
 @theorem("x - 0 -> x", Minus)
@@ -39,7 +51,7 @@ def _minus_zero(node: Expr) -> Expr | None:
 def _minus_terms(node: Expr) -> Expr | None:
     match node:
         case Minus(a, b):
-            rest = trees.cancelled(a, b)
+            rest = cancelled(a, b)
             return Minus(*rest) if rest else None
     return None
 
@@ -57,8 +69,8 @@ def _minus_nested(node: Expr) -> Expr | None:
 @theorem("a * g - b * g -> (a - b) * g", Minus)
 def _minus_factor(node: Expr) -> Expr | None:
     match node:
-        case Minus(a, b) if (g := gcd(trees.content(a), trees.content(b))) > 1:
-            return trees.times(Minus(trees.divided(a, g), trees.divided(b, g)), g)
+        case Minus(a, b) if (g := gcd(content(a), content(b))) > 1:
+            return times(Minus(divided(a, g), divided(b, g)), g)
     return None
 
 
@@ -82,7 +94,7 @@ def _compared(node: Expr) -> Expr | None:
 def _compared_sums(node: Expr) -> Expr | None:
     match node:
         case Lt(a, b) | Le(a, b) | Eq(a, b):
-            left, right = trees.signed_terms(a), trees.signed_terms(b)
+            left, right = signed_terms(a), signed_terms(b)
             if any(sign < 0 for _, sign in (*left, *right)):
                 return type(node)(_of_both(left, right), _of_both(right, left))
     return None
@@ -90,19 +102,19 @@ def _compared_sums(node: Expr) -> Expr | None:
 
 def _of_both(side: list[tuple[Expr, int]], other: list[tuple[Expr, int]]) -> Expr:
     """The sum of what a side adds, and of what the other one takes away."""
-    return trees.total([*(t for t, sign in side if sign > 0), *(t for t, sign in other if sign < 0)])
+    return total([*(t for t, sign in side if sign > 0), *(t for t, sign in other if sign < 0)])
 
 
 @theorem("(a - c) % d -> (a + e) % d  if a - c is exact, d | c + e", Mod)
 def _minus_modulo(node: Expr) -> Expr | None:
     match node:
         case Mod(s, Const(d) as by):
-            parts = trees.terms(s)
+            parts = terms(s)
             for n, t in enumerate(parts):
-                match trees.scaled(t):
+                match scaled(t):
                     case Minus(a, Const(c)) as difference, weight if difference.exact:
-                        others = [*parts[:n], trees.times(a, weight), *parts[n + 1 :]]
-                        return Mod(trees.total([*others, Const(-c * weight % d)]), by)
+                        others = [*parts[:n], times(a, weight), *parts[n + 1 :]]
+                        return Mod(total([*others, Const(-c * weight % d)]), by)
     return None
 
 
@@ -155,7 +167,7 @@ def _quotient_bound(node: Expr) -> Expr | None:
 def _shared_terms(node: Expr) -> Expr | None:
     match node:
         case Lt(a, b) | Le(a, b) | Eq(a, b):
-            rest = trees.cancelled(a, b)
+            rest = cancelled(a, b)
             return type(node)(*rest) if rest else None
     return None
 
@@ -164,10 +176,8 @@ def _shared_terms(node: Expr) -> Expr | None:
 def _shared_factor(node: Expr) -> Expr | None:
     match node:
         case Lt(a, b) | Le(a, b) | Eq(a, b):
-            left, right = trees.weights(a), trees.weights(b)
-            sizes = sorted(
-                (w for side in (left, right) for x, w in side.items() if x != trees.ONE), reverse=True
-            )
+            left, right = weights(a), weights(b)
+            sizes = sorted((w for side in (left, right) for x, w in side.items() if x != ONE), reverse=True)
             for g in dict.fromkeys(accumulate(sizes, gcd)):
                 if g == 1:
                     break
@@ -179,12 +189,12 @@ def _shared_factor(node: Expr) -> Expr | None:
 
 def _high(side: Mapping[Expr, int], g: int) -> Expr:
     """high of a sum g * high + low."""
-    return trees.combination({x: w // g for x, w in side.items() if x == trees.ONE or w % g == 0})
+    return combination({x: w // g for x, w in side.items() if x == ONE or w % g == 0})
 
 
 def _low(side: Mapping[Expr, int], g: int) -> Expr:
     """low of a sum g * high + low: the terms whose weight g does not divide."""
-    return trees.combination({x: w % g if x == trees.ONE else w for x, w in side.items() if w % g})
+    return combination({x: w % g if x == ONE else w for x, w in side.items() if w % g})
 
 
 def _decided(node: Lt | Le | Eq, a: Expr, r: Expr, b: Expr, s: Expr) -> Expr | None:

@@ -23,12 +23,21 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from layoutalg.arch import TensorMap, find_arch
-from layoutalg.codegen import program
 from layoutalg.codegen.expr import GRID_LIMITS, Var, evaluate
 from layoutalg.codegen.gpu.cubin_cache import cache_folder, cached_cubin
 from layoutalg.codegen.gpu.driver import require_legal
 from layoutalg.codegen.gpu.nvrtc import Cubin, compile_target
 from layoutalg.codegen.printing import to_cuda
+from layoutalg.codegen.program import (
+    Do,
+    Global,
+    Kernel,
+    check_available,
+    check_integers,
+    dynamic_bytes,
+    only_target,
+    walk,
+)
 from layoutalg.errors import ArgumentTypeError, ResourceError, ShapeError
 from layoutalg.tools import Processes, end_with_parent
 
@@ -40,7 +49,7 @@ Result = TypeVar("Result")
 class Prepared:
     """A kernel up to loading it: its signature (`kernel`, without statements), its text, its machine code."""
 
-    kernel: program.Kernel
+    kernel: Kernel
     source: str
     cubin: Cubin
 
@@ -71,7 +80,7 @@ class Launchable:
     cooperative: bool = False
 
 
-def prepare(kernel: program.Kernel, arch: str, source: str | None = None) -> Prepared:
+def prepare(kernel: Kernel, arch: str, source: str | None = None) -> Prepared:
     """Print a kernel and compile it for `arch`, from the cache where it is there.
 
     `source` replaces the printed text.  A kernel with instructions of one architecture alone is compiled for
@@ -85,7 +94,7 @@ def prepare(kernel: program.Kernel, arch: str, source: str | None = None) -> Pre
     return _compiled(kernel, text, kernel_target(kernel, arch))
 
 
-def prepare_all(kernels: Sequence[program.Kernel], arch: str) -> tuple[Prepared, ...]:
+def prepare_all(kernels: Sequence[Kernel], arch: str) -> tuple[Prepared, ...]:
     """`prepare` of each kernel.  They are printed one after the other; NVRTC, which compiles programs of
     several threads at a time, meanwhile compiles those that are printed.  Raises as `prepare` of the first
     one that does not print, or else of the first one that does not compile.
@@ -109,12 +118,12 @@ def prepare_all(kernels: Sequence[program.Kernel], arch: str) -> tuple[Prepared,
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _compiled(kernel: program.Kernel, text: str, target: str) -> Prepared:
+def _compiled(kernel: Kernel, text: str, target: str) -> Prepared:
     cubin = cached_cubin(text, kernel.name, target, cache_folder())
     return Prepared(replace(kernel, regs=(), body=()), text, cubin)
 
 
-def kernel_target(kernel: program.Kernel, arch: str) -> str:
+def kernel_target(kernel: Kernel, arch: str) -> str:
     """The compile target of a kernel on an architecture given by any of its names.
 
     It is the requested one, with an "a" behind it where the kernel has an instruction of that
@@ -127,9 +136,9 @@ def kernel_target(kernel: program.Kernel, arch: str) -> str:
     'sm_90'
     """
     target, chip = compile_target(arch), find_arch(arch)
-    for instr in dict.fromkeys(s.instr for s in program.walk(kernel.body) if isinstance(s, program.Do)):
-        program.check_available(instr, chip)
-    return program.only_target(kernel) or target
+    for instr in dict.fromkeys(s.instr for s in walk(kernel.body) if isinstance(s, Do)):
+        check_available(instr, chip)
+    return only_target(kernel) or target
 
 
 def in_processes(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -168,17 +177,17 @@ def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({}
     if missing := [name for _, name in integers if name not in scalars]:
         raise ArgumentTypeError(f"{kernel.name} takes {', '.join(missing)} beside its pointers")
     values = dict.fromkeys(words, 0) | dict(scalars)
-    program.check_integers(kernel, values)
+    check_integers(kernel, values)
     return Launchable(
         kernel.name,
         tuple(
-            (p.name, p.align_bytes if isinstance(p, program.Global) else 1)
+            (p.name, p.align_bytes if isinstance(p, Global) else 1)
             for p in kernel.params
-            if isinstance(p, program.Global) or p.name in words
+            if isinstance(p, Global) or p.name in words
         ),
         launch_grid(kernel, values),
         kernel.threads,
-        program.dynamic_bytes(kernel),
+        dynamic_bytes(kernel),
         ready.cubin.image,
         kernel.dependent,
         tuple((n, scalars[name]) for n, name in integers),
@@ -189,7 +198,7 @@ def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({}
     )
 
 
-def launch_grid(kernel: program.Kernel, scalars: Mapping[str, int]) -> tuple[int, int, int]:
+def launch_grid(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[int, int, int]:
     """The grid for given integer arguments.
 
     Raises ResourceError past CUDA's limits, ShapeError where it is not whole clusters.
@@ -212,7 +221,7 @@ def launch_grid(kernel: program.Kernel, scalars: Mapping[str, int]) -> tuple[int
     return x, y, z
 
 
-def kernel_maps(kernel: program.Kernel, values: Mapping[str, int]) -> tuple[tuple[int, TensorMap], ...]:
+def kernel_maps(kernel: Kernel, values: Mapping[str, int]) -> tuple[tuple[int, TensorMap], ...]:
     """The tensor maps of a kernel for values of its integers, each with the place of its tensor's pointer.
 
     Raises the error of the first rule of TMA that one of them breaks, whatever the addresses are.
@@ -228,7 +237,7 @@ def kernel_maps(kernel: program.Kernel, values: Mapping[str, int]) -> tuple[tupl
     return maps
 
 
-def words_at_launch(kernel: program.Kernel, scalars: Mapping[str, int]) -> tuple[str, ...]:
+def words_at_launch(kernel: Kernel, scalars: Mapping[str, int]) -> tuple[str, ...]:
     """The words of numbers among a kernel's parameters that have no value yet.
 
     >>> from layoutalg.codegen.language import KernelBuilder

@@ -54,8 +54,23 @@ from layoutalg.codegen.expr import (
     variables,
 )
 from layoutalg.codegen.instr import WARP, Operand
-from layoutalg.codegen.program import tile
 from layoutalg.codegen.program.asynchronous import written
+from layoutalg.codegen.program.tile import (
+    Body,
+    Do,
+    For,
+    If,
+    Kernel,
+    Let,
+    Role,
+    Roles,
+    Shared,
+    Stmt,
+    Unroll,
+    bodies,
+    expressions,
+    with_bodies,
+)
 
 LAUNCHES = 64
 """The most blocks in which a counterexample is sought."""
@@ -80,8 +95,8 @@ class Reach:
     `outside` names a thread that certainly leaves the buffer, if one is known to.
     """
 
-    statement: tile.Do
-    buffer: tile.Shared
+    statement: Do
+    buffer: Shared
     nbytes: int
     most: int
     outside: str = ""
@@ -93,7 +108,7 @@ class Reach:
 
 
 def shared_reach(
-    kernel: tile.Kernel, launch: Mapping[Var, int] | None = None, *, cases: bool = True
+    kernel: Kernel, launch: Mapping[Var, int] | None = None, *, cases: bool = True
 ) -> Iterator[Reach]:
     """The reach of every shared operand, in program order, in all blocks of all launches.
 
@@ -122,7 +137,7 @@ def shared_reach(
     return _body(_shared_slice(kernel.body, set()), place)
 
 
-def find_outside(kernel: tile.Kernel) -> Reach | None:
+def find_outside(kernel: Kernel) -> Reach | None:
     """A shared operand that leaves its buffer, by a thread of a launch that the kernel admits.
 
     None where all are proven to stay inside, and where none of `LAUNCHES` blocks shows one that leaves.
@@ -136,7 +151,7 @@ def find_outside(kernel: tile.Kernel) -> Reach | None:
     return next((reach for run in runs for reach in run if reach.outside), None)
 
 
-def _launches(kernel: tile.Kernel) -> Iterator[Mapping[Var, int]]:
+def _launches(kernel: Kernel) -> Iterator[Mapping[Var, int]]:
     """Blocks of the smallest and of the largest launch, the first and the last ones among them."""
     scalars = kernel.integers
     for values in ({p: p.facts.lo for p in scalars}, {p: p.facts.hi for p in scalars}):
@@ -174,7 +189,7 @@ class _Place:
         may, sure = numpy.logical_and(self.may, high), numpy.logical_and(self.sure, low)
         return replace(self, known=dict(self.known), may=may, sure=sure)
 
-    def of_role(self, part: tile.Role) -> _Place:
+    def of_role(self, part: Role) -> _Place:
         """The threads of a role, counted from 0."""
         counted = self.known[self.axes[0]][0] - part.first_thread
         inside = (counted >= 0) & (counted < WARP * part.warps)
@@ -195,52 +210,52 @@ class _Place:
         return place
 
 
-def _shared_slice(body: tile.Body, needed: set[Var]) -> tile.Body:
+def _shared_slice(body: Body, needed: set[Var]) -> Body:
     """The statements that access shared memory, and those that say where, how often and whether they do.
 
     `needed` are the variables of what follows; those of the body are added.
     """
-    out: list[tile.Stmt] = []
+    out: list[Stmt] = []
     for s in reversed(body):
         match s:
-            case tile.Do():
-                acts = any(isinstance(at.buffer, tile.Shared) for _, at in s.memory)
-            case tile.Let(var):
+            case Do():
+                acts = any(isinstance(at.buffer, Shared) for _, at in s.memory)
+            case Let(var):
                 acts = var in needed
             case _:
-                s = tile.with_bodies(s, lambda inner: _shared_slice(inner, needed))
-                acts = any(tile.bodies(s))
+                s = with_bodies(s, lambda inner: _shared_slice(inner, needed))
+                acts = any(bodies(s))
         if acts:
-            needed.update(*map(variables, tile.expressions(s)))
+            needed.update(*map(variables, expressions(s)))
             out.append(s)
     return tuple(reversed(out))
 
 
-def _body(body: tile.Body, place: _Place) -> Iterator[Reach]:
+def _body(body: Body, place: _Place) -> Iterator[Reach]:
     for s in body:
         match s:
-            case tile.Do():
+            case Do():
                 yield from _do(s, place)
-            case tile.Let(var, value):
+            case Let(var, value):
                 if isinstance(value, Expr):  # of the number of a register only its range is known
                     place.known[var] = interval(value, place.known)
                     place.lets[var] = value
-            case tile.For(var, count, inner):
+            case For(var, count, inner):
                 yield from _body(inner, place.looping(var, interval(count, place.known)))
-            case tile.Unroll(var, count, inner):
+            case Unroll(var, count, inner):
                 yield from _body(inner, place.looping(var, (count, count)))
-            case tile.Roles(roles):
+            case Roles(roles):
                 for part in roles:
                     yield from _body(part.body, place.of_role(part))
-            case tile.If(condition, inner, orelse):
+            case If(condition, inner, orelse):
                 low, high = interval(condition, place.known)
                 yield from _body(inner, place.under((low, high)))
                 yield from _body(orelse, place.under((1 - high, 1 - low)))
 
 
-def _do(s: tile.Do, place: _Place) -> Iterator[Reach]:
+def _do(s: Do, place: _Place) -> Iterator[Reach]:
     for operand, arg in s.memory:
-        if not isinstance(arg.buffer, tile.Shared):
+        if not isinstance(arg.buffer, Shared):
             continue
         here = place
         for guard in s.guards if operand.role == "read" else ():
@@ -255,7 +270,7 @@ def _do(s: tile.Do, place: _Place) -> Iterator[Reach]:
         yield reach
 
 
-def _bytes(s: tile.Do, operand: Operand) -> int:
+def _bytes(s: Do, operand: Operand) -> int:
     """The bytes that an operand covers from its address on: through a tensor map all that the box spans."""
     by = s.tensor_map
     return written(by).shared_bytes if by and operand.role == "place" else operand.bytes
@@ -320,7 +335,7 @@ def _differs(low: Any, high: Any) -> bool:
     return numpy.ndim(low) > 0 or numpy.ndim(high) > 0
 
 
-def _reach(s: tile.Do, buffer: tile.Shared, index: Interval, nbytes: int, place: _Place) -> Reach:
+def _reach(s: Do, buffer: Shared, index: Interval, nbytes: int, place: _Place) -> Reach:
     may, sure, starts, last = numpy.broadcast_arrays(place.may, place.sure, *index)
     most = int(last[may].max()) + nbytes if may.any() else 0
     bad = numpy.argwhere(sure & (starts + nbytes > buffer.size_bytes))
