@@ -10,7 +10,8 @@ JOBS    ?= auto
 ROOM    ?=
 GPU     ?= cuda13
 
-# What is imported is compiled when it is: most of what is installed never is.
+# What is imported is compiled when it is: most of what is installed never is.  Of the project all is: that goes
+# beside the installation, or each process of the tests would do it.
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 
 # The caller's environment must not leak into ours.
@@ -126,7 +127,7 @@ $(VENV)/.installed-%: pyproject.toml | prerequisites
 	@echo "installing layoutalg[$*] into $(VENV): about 150 MB, some minutes the first time"
 	@for part in codegen kernels; do [ -e layoutalg/$$part ] || ln -s ../$$part layoutalg/$$part 2>/dev/null \
 	  || echo "no links here: layoutalg.$$part is found by the installation"; done
-	@$(PIP) --editable ".[$*]"
+	@$(PY) -m compileall -q layoutalg codegen kernels tests & $(PIP) --editable ".[$*]"; done=$$?; wait; exit $$done
 	@touch $@
 
 APT := apt-get install python3 python3-venv make g++

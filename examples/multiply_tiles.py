@@ -34,7 +34,7 @@ except LayoutAlgError as error:
 
 # Extents that no tile divides, compared with NumPy, element by element, in the simulator.
 kernel = product((128, 96, 64), stages)
-sizes = {"m": 136, "n": 104, "k": 200}
+sizes = {"m": 136, "n": 88, "k": 72}
 print(cg.verify(kernel, lambda a, b: (a @ b).clip(0), sizes=sizes, cases=1))
 
 # The layouts that were found, and what they cost where all tiles are whole: no conflict, whole sectors.

@@ -8,8 +8,10 @@ compiled, the same text once; no compiled kernel is kept, no folder of the user'
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import gc
+import importlib
 import os
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -44,11 +46,25 @@ def pytest_collection() -> Generator[None, object, object]:
     what tests make and keep."""
     gc.disable()
     try:
+        if os.environ.get("PYTEST_XDIST_WORKER", "gw0") != "gw0":
+            _import_from_the_end()
         return (yield)
     finally:
         gc.freeze()
         gc.set_threshold(20_000, 20)
         gc.enable()
+
+
+def _import_from_the_end() -> None:
+    """Import the modules of tests from the last one on.
+
+    Their asserts are rewritten once and kept, so that the first process, which begins with the first module,
+    finds the second half ready, and this one the first half.
+    """
+    root = Path(__file__).parents[1]
+    for path in sorted((root / "tests").rglob("test_*.py"), reverse=True):
+        with contextlib.suppress(pytest.skip.Exception, ImportError):  # collection says so
+            importlib.import_module(".".join(path.relative_to(root).with_suffix("").parts))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

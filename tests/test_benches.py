@@ -29,7 +29,6 @@ WAYS = (
     "bench_random index-code --cases 20",
     "bench_random index-code --cases 5 --wild",
     "bench_random notation --cases 10",
-    "bench_programs --only 'tiled_copy m=4096 n=4096'",
 )
 """Runs as small as they may be; those that start processes of their own are left to whoever runs them."""
 
@@ -75,7 +74,6 @@ def test_a_bench_runs_and_finds_nothing(way: str, monkeypatch: pytest.MonkeyPatc
     "way",
     [
         "bench_random text --only zzz", "bench_mutants --only zzz", "bench_mutants --kinds zzz",
-        "bench_programs --only zzz",
     ],
 )  # fmt: skip
 def test_a_bench_of_nothing_is_refused(way: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,13 +215,11 @@ def _stride(buffer: Global | Shared, basis: ScaledBasis, extent: int) -> Expr | 
 
 
 def load(
-    k: KernelBuilder, part: Tensor, *, where: Where = None, into: Fragment | None = None, name: str = "",
-    instr: Instrs = None,
-) -> Fragment:  # fmt: skip
+    k: KernelBuilder, part: Tensor, *, where: Where = None, into: Fragment | None = None, name: str = ""
+) -> Fragment:
     """Load a partition into registers, new ones unless `into` says which.
 
     `where` is tested at the place of each vector's first element; where it fails the registers are zero.
-    `instr` is an instruction, or a table of them by bytes per lane.
     """
     values = values_of(part)
     matrix = _matrix_load(part)
@@ -239,7 +237,7 @@ def load(
             f"load of {part} into {held}: {run} elements of {held.element} lie next to each other, and a "
             f"register holds {held.per_word}; load into=k.fragment(..., values={run})"
         )
-    chosen = matrix or _chosen(instr, part, "load", run)
+    chosen = matrix or _chosen(None, part, "load", run)
     with k.Unroll(k.fresh("i"), part.size // values) as i, _pieces(k, values // run) as e:
         at = simplify(i * values + e * run)
         target = held.at(simplify(i * each + e * run), values=each if matrix else run)
@@ -257,7 +255,7 @@ def store(
     k: KernelBuilder, held: Fragment | Value, part: Tensor, *, where: Where = None, instr: Instrs = None
 ) -> None:
     """Store registers, or a value of them, to a partition of the same places; as in `load`, but nothing is
-    stored where the predicate fails.
+    stored where the predicate fails.  `instr` is an instruction, or a table of them by bytes per lane.
     """
     held = held if isinstance(held, Fragment) else k.map(held)
     values, matrix = values_of(part), _matrix_store(part)
@@ -365,21 +363,21 @@ def clear(k: KernelBuilder, held: Fragment) -> None:
         k.do(CLEAR[4 * piece], at)
 
 
-def copy(k: KernelBuilder, src: Tensor, dst: Tensor, *, where: Where = None, instr: Instrs = None) -> None:
+def copy(k: KernelBuilder, src: Tensor, dst: Tensor, *, where: Where = None) -> None:
     """Copy a partition to another of the same places: by cp.async where the copy's atom is one, with zeros
-    where the predicate fails; else through registers.  `instr` are the copies', or the stores'.
+    where the predicate fails; else through registers.
     """
     if src.size != dst.size:
         raise ShapeError(f"copy of {src} to {dst}: {src.size} elements and {dst.size}")
     if not _atom(src).src_op.startswith("cp.async"):
-        return store(k, load(k, src, where=where), dst, where=where, instr=instr)
+        return store(k, load(k, src, where=where), dst, where=where)
     values = values_of(src)
     if run_of(src) != values or run_of(dst) != values:
         raise AlignmentError(
             f"copy of {src} to {dst}: {values} elements are copied at once, of which {run_of(src)} and "
             f"{run_of(dst)} lie next to each other"
         )
-    chosen = _chosen(instr or (CP_ASYNC if where is None else CP_ASYNC_ZFILL), src, "copy", values)
+    chosen = _chosen(CP_ASYNC if where is None else CP_ASYNC_ZFILL, src, "copy", values)
     with k.Unroll(k.fresh("i"), src.size // values) as i:
         at = simplify(i * values)
         guard = () if where is None else (where(at),)

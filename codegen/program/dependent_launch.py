@@ -31,18 +31,7 @@ from dataclasses import replace
 
 from layoutalg.arch import Arch, find_arch
 from layoutalg.codegen.instr import GRID_WAIT, LDG, LDG_FRESH
-from layoutalg.codegen.program.tile import (
-    Body,
-    Do,
-    Global,
-    If,
-    Kernel,
-    MemRef,
-    Stmt,
-    Unroll,
-    bodies,
-    with_bodies,
-)
+from layoutalg.codegen.program import tile
 from layoutalg.errors import IRError
 
 EARLY_FROM = (9, 0)
@@ -56,8 +45,8 @@ _FRESH = {LDG[n].name: LDG_FRESH[n] for n in LDG}
 
 
 def dependent(
-    kernel: Kernel, written: Collection[str], arch: str | Arch, read: Collection[str] = ()
-) -> Kernel:
+    kernel: tile.Kernel, written: Collection[str], arch: str | Arch, read: Collection[str] = ()
+) -> tile.Kernel:
     """The kernel, so that it may start before the one in front of it has ended, where the architecture can.
 
     `written`: those of its pointers, by name, that the kernel in front writes; `read`: those that it reads.
@@ -78,19 +67,19 @@ def dependent(
     awaited = tuple(dict.fromkeys([*written, *overwritten]))
     if not awaited:
         return kernel
-    body = (Do(GRID_WAIT, ()), *(_fresh(s, written) for s in kernel.body))
+    body = (tile.Do(GRID_WAIT, ()), *(_fresh(s, written) for s in kernel.body))
     return replace(kernel, body=body, notes=(*kernel.notes, *NOTES), awaited=awaited)
 
 
-def _fresh(s: Stmt, written: Collection[str]) -> Stmt:
+def _fresh(s: tile.Stmt, written: Collection[str]) -> tile.Stmt:
     """A statement whose loads of what was written stay behind the wait."""
     match s:
-        case Do(instr, (_, MemRef(buffer))) if instr.name in _FRESH and buffer.name in written:
+        case tile.Do(instr, (_, tile.MemRef(buffer))) if instr.name in _FRESH and buffer.name in written:
             return replace(s, instr=_FRESH[instr.name])
-    return with_bodies(s, lambda body: tuple(_fresh(x, written) for x in body))
+    return tile.with_bodies(s, lambda body: tuple(_fresh(x, written) for x in body))
 
 
-def check_waits(kernel: Kernel) -> None:
+def check_waits(kernel: tile.Kernel) -> None:
     """Raise IRError where a kernel may touch what it has to wait for too early.
 
     >>> from layoutalg.codegen.language import KernelBuilder
@@ -103,21 +92,21 @@ def check_waits(kernel: Kernel) -> None:
     _waited(kernel.body, frozenset(pointers[name] for name in kernel.awaited), waited=False)
 
 
-def _waited(body: Body, awaited: frozenset[Global], *, waited: bool) -> bool:
+def _waited(body: tile.Body, awaited: frozenset[tile.Global], *, waited: bool) -> bool:
     """Whether threads that come out of `body` have waited, given whether those that enter have."""
     for s in body:
         match s:
-            case Do():
+            case tile.Do():
                 _access(s, awaited, waited=waited)
                 waited = waited or s.instr.name == GRID_WAIT.name
             case _:  # a For may have no turns, and warps of no role pass by
-                inside = [_waited(inner, awaited, waited=waited) for inner in bodies(s)]
-                certain = isinstance(s, If) or (isinstance(s, Unroll) and s.count > 0)
+                inside = [_waited(inner, awaited, waited=waited) for inner in tile.bodies(s)]
+                certain = isinstance(s, tile.If) or (isinstance(s, tile.Unroll) and s.count > 0)
                 waited = waited or (certain and all(inside))
     return waited
 
 
-def _access(s: Do, awaited: frozenset[Global], *, waited: bool) -> None:
+def _access(s: tile.Do, awaited: frozenset[tile.Global], *, waited: bool) -> None:
     for operand, at in s.memory:
         if at.buffer not in awaited:
             continue

@@ -42,20 +42,7 @@ from layoutalg.errors import (
     shown,
 )
 from layoutalg.kernels import rowwise
-from layoutalg.kernels.calls.arrays import (
-    KEPT_FORMS,
-    Form,
-    View,
-    check_apart,
-    check_fellows,
-    check_result,
-    fill,
-    flag,
-    in_elements,
-    ints_of,
-    lie_alike,
-    unit_base,
-)
+from layoutalg.kernels.calls import arrays
 from layoutalg.kernels.calls.operation import BUFFERS, Call, Operation, nothing, words_in
 from layoutalg.kernels.elements import ELEMENT, INTEGERS, kind_of, values_of, words_of
 from layoutalg.kernels.modes import compact_strides
@@ -157,7 +144,9 @@ def _reduced(
     if not form.shape and op not in ("mean", "var", "logsumexp") and type(axes) is int and axes in (0, -1):
         axes = ()  # NumPy reduces a number along its "last" axis, but for a mean
     over, with_ones, shape = whole_axes(axes, form.shape)
-    target = call.result(with_ones if flag("keepdims", keepdims) else shape, _results(op, form.kind, dtype))
+    target = call.result(
+        with_ones if arrays.flag("keepdims", keepdims) else shape, _results(op, form.kind, dtype)
+    )
     if isinstance(ddof, bool) or not isinstance(ddof, int):
         raise ArgumentTypeError(f"ddof is {shown(ddof)}: an int is needed")
 
@@ -172,14 +161,14 @@ def _reduced(
     if value is None:
         return nothing
     check_whole(target, "out")
-    problem({"x": 0, "out": unit_base(target)[1]})  # raises where `out` aliases
+    problem({"x": 0, "out": arrays.unit_base(target)[1]})  # raises where `out` aliases
     return functools.partial(of_nothing, op, target, value)
 
 
 REDUCE = Operation("reduce", ("x", "out"), ("axes", "op", "keepdims", "dtype", "ddof"), _reduced)
 
 
-def of_nothing(op: str, target: View, value: float) -> None:
+def of_nothing(op: str, target: arrays.View, value: float) -> None:
     """Write the result of nothing, with a warning where it is NaN.
 
     >>> import numpy
@@ -191,7 +180,7 @@ def of_nothing(op: str, target: View, value: float) -> None:
     """
     if isnan(value):
         warnings.warn(f"{op} of nothing: the result is NaN", RuntimeWarning, stacklevel=5)
-    fill(target, value)
+    arrays.fill(target, value)
 
 
 def _normed(op: str, call: Call, axes: Axes, eps: float = 0.0) -> Callable[[], object]:
@@ -205,7 +194,7 @@ def _normed(op: str, call: Call, axes: Axes, eps: float = 0.0) -> Callable[[], o
     if NORMS[op].adds:
         _check_residual(call)
     target = call.result(form.shape, tuple(dict.fromkeys((form.kind, *REDUCED))), in_place="x")
-    same = form.kind == target.form.kind and lie_alike(form, target.form)
+    same = form.kind == target.form.kind and arrays.lie_alike(form, target.form)
     in_place = source.address == target.address and same
 
     def problem(starts: Mapping[str, int] | None) -> rowwise.NormProblem:
@@ -300,7 +289,7 @@ def rows(
 # --- arguments -----------------------------------------------------------------------------------------
 
 
-def check_element(form: Form, op: str, accepted: Collection[str]) -> None:
+def check_element(form: arrays.Form, op: str, accepted: Collection[str]) -> None:
     """Raise UnsupportedError for elements of a type that an operation does not take."""
     if form.kind not in accepted:
         raise UnsupportedError(f"{op} of {form.kind} elements: {', '.join(accepted)} are accepted")
@@ -321,15 +310,15 @@ def _results(op: str, kind: str, dtype: Any) -> tuple[str, ...]:
 def whole_axes(axes: Axes, shape: Shape) -> tuple[Shape, Shape, Shape]:
     """Axes from 0 on, and the shape with them of extent 1, and without them."""
     several = (axes,) if hasattr(axes, "__index__") else axes
-    numbers = None if axes is None else ints_of(several, "an int, several, or None for all are")
+    numbers = None if axes is None else arrays.ints_of(several, "an int, several, or None for all are")
     over = rowwise.find_axes(numbers, len(shape))
     with_ones = tuple(1 if k in over else n for k, n in enumerate(shape))
     return over, with_ones, tuple(n for k, n in enumerate(shape) if k not in over)
 
 
-def _check_parameter(x: View, shape: tuple[int, ...], name: str, v: View) -> None:
+def _check_parameter(x: arrays.View, shape: tuple[int, ...], name: str, v: arrays.View) -> None:
     """Raise unless a weight or bias is contiguous, of a shape, and of x's type, library and device."""
-    check_fellows(x, v, name)
+    arrays.check_fellows(x, v, name)
     if v.form.kind != x.form.kind:
         raise ArgumentTypeError(f"{name} holds {v.form.kind}, x {x.form.kind}: both must be of one type")
     if v.form.shape != shape:
@@ -341,24 +330,24 @@ def _check_parameter(x: View, shape: tuple[int, ...], name: str, v: View) -> Non
 def _check_residual(call: Call) -> None:
     """Raise unless the residual, which is written, lies as x does, apart from all that is read."""
     x, residual = call.first, call.views["residual"]
-    check_result(x, residual, x.form.shape, (x.form.kind,), "residual")
-    starts = unit_base(x)[1], unit_base(residual)[1]
-    if not lie_alike(x.form, residual.form) or starts[0] != starts[1]:
+    arrays.check_result(x, residual, x.form.shape, (x.form.kind,), "residual")
+    starts = arrays.unit_base(x)[1], arrays.unit_base(residual)[1]
+    if not arrays.lie_alike(x.form, residual.form) or starts[0] != starts[1]:
         raise ArgumentTypeError(
             f"residual has strides {residual.form.strides} from byte {starts[1]} of 16, x {x.form.strides} "
             f"from byte {starts[0]}: it must lie as x does"
         )
-    check_apart({name: v for name, v in call.views.items() if name != "out"}, written="residual")
+    arrays.check_apart({name: v for name, v in call.views.items() if name != "out"}, written="residual")
 
 
-@functools.lru_cache(KEPT_FORMS)
-def is_dense(form: Form) -> bool:
+@functools.lru_cache(arrays.KEPT_FORMS)
+def is_dense(form: arrays.Form) -> bool:
     """Whether elements follow each other in row-major order."""
     modes = zip(form.shape, form.strides, compact_strides(form.shape), strict=True)
     return not form.elems or all(n == 1 or d == form.itemsize * step for n, d, step in modes)
 
 
-def check_whole(v: View, name: str) -> None:
+def check_whole(v: arrays.View, name: str) -> None:
     """Raise AlignmentError unless all elements start at multiples of their width."""
     size = v.form.itemsize
     if v.address % size or v.form.unit % size:
@@ -374,7 +363,7 @@ def _places(call: Call, over: Shape, starts: Mapping[str, int]) -> tuple[Shape, 
     """Strides of source and destination, and where they start, in elements; 0 along modes of one element, and
     along reduced ones of the destination."""
     forms = {name: call.views[name].form for name in ("x", "out")}
-    src, dst = (in_elements(form.shape, form.strides, form.itemsize) for form in forms.values())
+    src, dst = (arrays.in_elements(form.shape, form.strides, form.itemsize) for form in forms.values())
     at, to = (starts[name] // form.itemsize for name, form in forms.items())
     if len(dst) < len(src):
         steps = iter(dst)
@@ -424,7 +413,7 @@ def _losses(call: Call, axis: int, ignore_index: int, reduction: str) -> Callabl
     over, _, shape = whole_axes(axis, form.shape)
     if len(over) != 1:
         raise ShapeError(f"cross_entropy along the axes {shown(axis)}: classes lie along one")
-    check_fellows(source, at, "target")
+    arrays.check_fellows(source, at, "target")
     if at.form.shape != shape:
         raise ShapeError(f"target has shape {at.form.shape}; x without its axis of classes has {shape}")
     made = shape if reduction == "none" else ()
@@ -434,7 +423,7 @@ def _losses(call: Call, axis: int, ignore_index: int, reduction: str) -> Callabl
             raise ShapeError(f"{name} has strides {v.form.strides} in bytes; it must be contiguous")
 
     def problem(starts: Mapping[str, int] | None) -> rowwise.CrossEntropyProblem:
-        steps = None if starts is None else in_elements(form.shape, form.strides, form.itemsize)
+        steps = None if starts is None else arrays.in_elements(form.shape, form.strides, form.itemsize)
         begin = {name: (starts or {name: 0})[name] // call.views[name].form.itemsize for name in call.views}
         return rowwise.cross_entropy_problem(
             form.shape, over[0], ELEMENT[form.kind], _TARGETS[at.form.kind], steps, begin["x"], begin["out"],

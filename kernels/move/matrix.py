@@ -31,15 +31,7 @@ from layoutalg.codegen.expr import Expr
 from layoutalg.codegen.language import Fragment, KernelBuilder, Tensor, local_tile
 from layoutalg.codegen.program import Kernel, Shared
 from layoutalg.kernels.matrix import MatrixProblem
-from layoutalg.kernels.move.matrix_plan import (
-    CopyConfig,
-    TransposeConfig,
-    load_copy,
-    row_copy,
-    rows_per_word,
-    store_copy,
-    tile_costs,
-)
+from layoutalg.kernels.move import matrix_plan
 from layoutalg.layout import Layout
 
 X = TypeVar("X")
@@ -54,7 +46,11 @@ def _turned(p: MatrixProblem, m: X, n: X) -> tuple[X, X]:
 
 
 def _tiles(
-    k: KernelBuilder, p: MatrixProblem, c: CopyConfig | TransposeConfig, steps: tuple[int, int], *vec: int
+    k: KernelBuilder,
+    p: MatrixProblem,
+    c: matrix_plan.CopyConfig | matrix_plan.TransposeConfig,
+    steps: tuple[int, int],
+    *vec: int,
 ) -> tuple[Tensor, Tensor, Expr]:
     """A block's tile of the source and of the destination, and the predicate that neither sticks out.
 
@@ -76,7 +72,7 @@ def _tiles(
     return s, d, (origin[0] + c.tile_m <= m) & (origin[1] + c.tile_n <= n)
 
 
-def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
+def build_copy(p: MatrixProblem, c: matrix_plan.CopyConfig) -> Kernel:
     """The tile program of a copy, for sizes up to the problem's: what its `contract` says.
 
     >>> from layoutalg.kernels.matrix import matrix_problem
@@ -87,7 +83,7 @@ def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
     """
     k = KernelBuilder(f"copy_{p.dtype}", c.threads, notes=_notes(p, c))
     s, d, full = _tiles(k, p, c, (1, c.edge_vec), c.vec, c.vec)
-    thread = k.get_slice(row_copy(c, p.dtype))
+    thread = k.get_slice(matrix_plan.row_copy(c, p.dtype))
     here, there = thread.partition_S(s), thread.partition_D(d)
     with k.If(full):
         if c.via == "cp.async":
@@ -106,7 +102,7 @@ def build_copy(p: MatrixProblem, c: CopyConfig) -> Kernel:
     return k.build()
 
 
-def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
+def build_transpose(p: MatrixProblem, c: matrix_plan.TransposeConfig) -> Kernel:
     """The tile program of a transpose, for sizes up to the problem's: what its `contract` says.
 
     >>> from layoutalg.kernels.matrix import matrix_problem
@@ -120,7 +116,10 @@ def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
     steps = (c.dst_vec, c.src_vec) if by_vectors else (1, 1)
     s, d, full = _tiles(k, p, c, steps, c.src_vec, c.dst_vec)
     tile = k.shared("tile", p.dtype, c.layout, align_bytes=1024)
-    loading, storing = k.get_slice(load_copy(c, p.dtype)), k.get_slice(store_copy(c, p.dtype))
+    loading, storing = (
+        k.get_slice(matrix_plan.load_copy(c, p.dtype)),
+        k.get_slice(matrix_plan.store_copy(c, p.dtype)),
+    )
     here, there = loading.partition_S(s), storing.partition_D(d)
     put, get = loading.partition_D(tile.transposed), storing.partition_S(tile)
     if by_vectors:
@@ -150,7 +149,7 @@ def build_transpose(p: MatrixProblem, c: TransposeConfig) -> Kernel:
 
 def _put(k: KernelBuilder, v: Fragment, put: Tensor) -> None:
     """Store registers to the tile: narrow elements in words, whose corners are transposed first."""
-    rows, size = rows_per_word(put.buffer.element_bytes), put.buffer.element_bytes
+    rows, size = matrix_plan.rows_per_word(put.buffer.element_bytes), put.buffer.element_bytes
     if rows == 1:
         k.store(v, put)
         return
@@ -178,9 +177,9 @@ def _one_by_one(
             k.do(store[nbytes], there.at(x), one)
 
 
-def _notes(p: MatrixProblem, c: CopyConfig | TransposeConfig) -> list[str]:
+def _notes(p: MatrixProblem, c: matrix_plan.CopyConfig | matrix_plan.TransposeConfig) -> list[str]:
     size, tile = p.element_bytes, f"a {c.tile_m} x {c.tile_n} tile with {c.threads} threads"
-    if isinstance(c, CopyConfig):
+    if isinstance(c, matrix_plan.CopyConfig):
         how = [f"A block copies {tile} through {c.via}; vectors of {c.vec * size} bytes."]
     else:
         how = [
@@ -193,5 +192,5 @@ def _notes(p: MatrixProblem, c: CopyConfig | TransposeConfig) -> list[str]:
         f"{which}; rows of src are lds elements apart, of dst ldd.",
         *how,
         "Predicted for a full tile:",
-        *describe(tile_costs(p, c)),
+        *describe(matrix_plan.tile_costs(p, c)),
     ]

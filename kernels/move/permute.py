@@ -19,44 +19,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr
-from layoutalg.codegen.instr import (
-    BAR,
-    BYTE_PERMUTE,
-    CP_ASYNC,
-    CP_ASYNC_LINE,
-    CP_COMMIT,
-    CP_WAIT,
-    LDG,
-    LDS,
-    MOVE,
-    STG_WHOLE,
-    STS,
-    Instr,
-    convert,
-)
 from layoutalg.codegen.language import KernelBuilder, Tensor
 from layoutalg.codegen.program import Kernel, MemRef, Reg, RegRef, Shared
 from layoutalg.errors import ShapeError, UnsupportedError
+from layoutalg.kernels.move import partition
 from layoutalg.kernels.move.gather import begin_bytes, permutes, reads, words_of
 from layoutalg.kernels.move.matrix import TRANSPOSE_WORDS
-from layoutalg.kernels.move.partition import (
-    Load,
-    Store,
-    block_base,
-    block_origins,
-    direct_element,
-    flat,
-    part_of,
-    parts,
-    run_origins,
-    tensor_of,
-)
 from layoutalg.kernels.move.problem import Moves
 from layoutalg.kernels.move.stage import WORD_BYTES, PermuteConfig, Stage
 from layoutalg.kernels.move.tiles import VECTOR_BYTES
 
-_COPIES = {"cp.async": CP_ASYNC, "registers": LDG}
+_COPIES = {"cp.async": instr.CP_ASYNC, "registers": instr.LDG}
 """The instructions that copy a chunk to shared memory."""
 
 BYTE_READS, BYTE_THREADS = 16, 1024
@@ -84,7 +59,7 @@ def check_config(stage: Stage) -> None:
         return
     widths = (
         ("chunk", c.chunk, stage.chunk_bytes, f"copied by {c.via}", _COPIES[c.via]),
-        ("vec", c.vec, c.vec * stage.dst_size, "stored", STG_WHOLE),
+        ("vec", c.vec, c.vec * stage.dst_size, "stored", instr.STG_WHOLE),
     )
     for name, elems, nbytes, how, table in widths:
         existing = [n for n in sorted(table) if n <= VECTOR_BYTES]
@@ -114,16 +89,16 @@ def build(x: Moves, c: PermuteConfig) -> Kernel:
     k = KernelBuilder(f"permute_{kind}", c.threads, notes=_notes(stage))
     if stage.size == 1 and c.storing and len(reads(stage)) >= BYTE_READS:
         k.min_blocks = max(1, BYTE_THREADS // c.threads)
-    src, dst = tensor_of(k, stage, "src"), tensor_of(k, stage, "dst")
+    src, dst = partition.tensor_of(k, stage, "src"), partition.tensor_of(k, stage, "dst")
     block = k.block(0, stage.blocks)
-    origins = [k.let(f"origin{n}", as_expr(o)) for n, o in enumerate(block_origins(stage, block))]
+    origins = [k.let(f"origin{n}", as_expr(o)) for n, o in enumerate(partition.block_origins(stage, block))]
     if c.way == "direct":
         _direct(k, stage, src, dst, origins)
     else:
-        base = k.let("base", as_expr(block_base(stage, origins)))
+        base = k.let("base", as_expr(partition.block_base(stage, origins)))
         tile = k.shared_buffer("tile", 1, stage.layout, stage.tile_bytes, 1024)
         _load(k, stage, src, tile, origins, base)
-        k.do(BAR)
+        k.do(instr.BAR)
         _store(k, stage, tile, dst, origins, base)
     return k.build()
 
@@ -150,16 +125,19 @@ def _direct(k: KernelBuilder, stage: Stage, src: Tensor, dst: Tensor, origins: S
 
     def element(x: Expr) -> tuple[MemRef, MemRef, Expr]:
         if bent:
-            source, target, exists = direct_element(stage, x, origins)
-            return flat(src, source), flat(dst, target), _all(exists)
-        here, there = part_of(stage, x, origins, "read"), part_of(stage, x, origins, "write")
+            source, target, exists = partition.direct_element(stage, x, origins)
+            return partition.flat(src, source), partition.flat(dst, target), _all(exists)
+        here, there = (
+            partition.part_of(stage, x, origins, "read"),
+            partition.part_of(stage, x, origins, "write"),
+        )
         return here.of(src), there.of(dst), _all(there.exists)
 
     with k.Unroll("i", passes) as i:
         x, below = _step(k, i, stage.elements, k.threads)
         source, _, exists = element(x)
         with k.If(_all([*below, exists])):
-            k.do(LDG[stage.size], v[i], source)
+            k.do(instr.LDG[stage.size], v[i], source)
     w = k.reg("w", max(1, stage.dst_size // 4)) if moves.cast else None
     with k.Unroll("i", passes) as i:
         x, below = _step(k, i, stage.elements, k.threads)
@@ -167,15 +145,15 @@ def _direct(k: KernelBuilder, stage: Stage, src: Tensor, dst: Tensor, origins: S
         with k.If(_all([*below, exists])):
             if w is not None:
                 k.do(_conversion(stage, 1), w, v[i])
-            k.do(STG_WHOLE[stage.dst_size], target, v[i] if w is None else w)
+            k.do(instr.STG_WHOLE[stage.dst_size], target, v[i] if w is None else w)
 
 
-def _conversion(stage: Stage, n: int) -> Instr:
+def _conversion(stage: Stage, n: int) -> instr.Instr:
     """The conversion of n elements.  Raises UnsupportedError where there is none."""
     if stage.moves.cast is None:
         raise UnsupportedError(f"{stage.moves}: elements are not converted")
     source, target = stage.moves.cast
-    return convert(n, source.name, target.name)
+    return instr.convert(n, source.name, target.name)
 
 
 def _load(
@@ -186,9 +164,9 @@ def _load(
     held = k.reg("held", max(1, stage.chunk_bytes // 4))
     with k.For("i", -(-stage.loads // threads), unroll=4) as i:
         x, below = _step(k, i, stage.loads, threads)
-        chunk = Load(stage, x, origins, base)
+        chunk = partition.Load(stage, x, origins, base)
         with k.If(_all([*below, *chunk.exists])):
-            ref = chunk.part.of(src) if stage.is_straight else flat(src, chunk.source)
+            ref = chunk.part.of(src) if stage.is_straight else partition.flat(src, chunk.source)
             source = k.let("source", ref.index)  # under a name, or the loop would carry a pointer of 64 bits
             place, ref = as_expr(chunk.place), replace(ref, index=source)
             if chunk.inside is None:
@@ -198,20 +176,20 @@ def _load(
                     _copy(k, stage, held, k.at(tile, place), ref)
                 with k.Else(), k.For("e", stage.config.chunk) as e, k.If(source + e < stage.moves.src_elems):
                     one = held.slice(0, count=max(1, size // 4))
-                    k.do(LDG[size], one, flat(src, source + e))
-                    k.do(STS[size], k.at(tile, place + e * size), one)
+                    k.do(instr.LDG[size], one, partition.flat(src, source + e))
+                    k.do(instr.STS[size], k.at(tile, place + e * size), one)
     if stage.config.via == "cp.async":
-        k.do(CP_COMMIT)
-        k.do(CP_WAIT, 0)
+        k.do(instr.CP_COMMIT)
+        k.do(instr.CP_WAIT, 0)
 
 
 def _copy(k: KernelBuilder, stage: Stage, held: Reg, place: MemRef, source: MemRef) -> None:
     nbytes = stage.chunk_bytes
     if stage.config.via == "cp.async":
-        k.do((CP_ASYNC_LINE if stage.config.lines else CP_ASYNC)[nbytes], place, source)
+        k.do((instr.CP_ASYNC_LINE if stage.config.lines else instr.CP_ASYNC)[nbytes], place, source)
     else:
-        k.do(LDG[nbytes], held, source)
-        k.do(STS[nbytes], place, held)
+        k.do(instr.LDG[nbytes], held, source)
+        k.do(instr.STS[nbytes], place, held)
 
 
 def _store(
@@ -225,7 +203,10 @@ def _store(
     straight = stage.dst_aligned and not stage.moves.dst_swizzle
     with k.For("j", -(-stage.stores // threads), unroll=4) as j:
         x, below = _step(k, j, stage.stores, threads)
-        vectors = [Store(stage, x, run_origins(stage, origins, member), base) for member in range(group)]
+        vectors = [
+            partition.Store(stage, x, partition.run_origins(stage, origins, member), base)
+            for member in range(group)
+        ]
         rows = [_all(v.part.exists) for v in vectors]
         with k.If(_all([*below, rows[0]])):
             (_turn if group > 1 else _gather)(k, stage, tile, vectors[0], u)
@@ -235,14 +216,14 @@ def _store(
                 with k.If(rows[member] if member else Const(1)):
                     whole = vector.ends.exist(0, c.vec)
                     with k.If(_all(whole)):
-                        at = vector.part.of(dst) if straight else flat(dst, vector.target)
-                        k.do(STG_WHOLE[c.vec * size], at, w[member])
+                        at = vector.part.of(dst) if straight else partition.flat(dst, vector.target)
+                        k.do(instr.STG_WHOLE[c.vec * size], at, w[member])
                     if whole:
                         with k.Else():
                             _store_parts(k, stage, dst, vector, w[member], one)
 
 
-def _turn(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, u: Reg) -> None:
+def _turn(k: KernelBuilder, stage: Stage, tile: Shared, vector: partition.Store, u: Reg) -> None:
     """Words of `group` neighbouring runs, transposed to words of each run."""
     group, vec = stage.group, stage.config.vec
     t, (v, begins) = k.reg("t", group), _read(k, stage, tile, vector)
@@ -253,23 +234,23 @@ def _turn(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, u: Reg) -
             *(v[begins[e] // WORD_BYTES] for e in range(word * group, (word + 1) * group)),
         )
         for member in range(group):
-            k.do(MOVE, u[member, word], t[member])
+            k.do(instr.MOVE, u[member, word], t[member])
 
 
-def _gather(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store, u: Reg) -> None:
+def _gather(k: KernelBuilder, stage: Stage, tile: Shared, vector: partition.Store, u: Reg) -> None:
     """The elements of a vector in order, each word of it composed of bytes of what was read."""
     v, begins = _read(k, stage, tile, vector)
     for word, sources in enumerate(words_of(begins, stage.size)):
         first = v[sources[0] // WORD_BYTES]
         steps = permutes(sources)
         if not steps:
-            k.do(MOVE, u[0, word], first)
+            k.do(instr.MOVE, u[0, word], first)
         for further, selector in steps:
-            k.do(BYTE_PERMUTE, u[0, word], first, v[further], selector)
+            k.do(instr.BYTE_PERMUTE, u[0, word], first, v[further], selector)
             first = u[0, word]
 
 
-def _read(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store) -> tuple[Reg, list[int]]:
+def _read(k: KernelBuilder, stage: Stage, tile: Shared, vector: partition.Store) -> tuple[Reg, list[int]]:
     """Registers with a vector's elements, or words, read from the tile; the byte where each begins."""
     found = reads(stage)
     v, at = k.reg("v", sum(read.words for read in found)), 0
@@ -280,33 +261,35 @@ def _read(k: KernelBuilder, stage: Stage, tile: Shared, vector: Store) -> tuple[
     for read in found:
         # a wide load's place has to be proved aligned, which is not known of what two rows choose between
         place = carries.place if carries and read.nbytes == stage.size else vector.place
-        k.do(LDS[read.nbytes], v.slice(at, count=read.words), k.at(tile, place(read.first)))
+        k.do(instr.LDS[read.nbytes], v.slice(at, count=read.words), k.at(tile, place(read.first)))
         at += read.words
     return v, begin_bytes(found)
 
 
-def _store_parts(k: KernelBuilder, stage: Stage, dst: Tensor, vector: Store, words: RegRef, one: Reg) -> None:
+def _store_parts(
+    k: KernelBuilder, stage: Stage, dst: Tensor, vector: partition.Store, words: RegRef, one: Reg
+) -> None:
     """Store what exists of a vector: words where they are whole, single elements of the others."""
     size, target = stage.dst_size, k.let("target", vector.target)
-    for first, count in parts(stage):
+    for first, count in partition.parts(stage):
         word = _part(words, first * size // 4, max(1, size // 4))
         with k.If(_all(vector.ends.exist(first, count))):
-            at = flat(dst, target + first)
+            at = partition.flat(dst, target + first)
             if count > 1 or first * size % 4 == 0:
-                k.do(STG_WHOLE[count * size], at, word)
+                k.do(instr.STG_WHOLE[count * size], at, word)
             else:
                 _put_narrow(k, at, word, first * size % 4, size, one)
         if count > 1:
             with k.Else():
                 for e in range(first, first + count):
                     with k.If(_all(vector.ends.exist(e))):
-                        _put_narrow(k, flat(dst, target + e), word, e * size % 4, size, one)
+                        _put_narrow(k, partition.flat(dst, target + e), word, e * size % 4, size, one)
 
 
 def _put_narrow(k: KernelBuilder, at: MemRef, word: RegRef, byte: int, size: int, one: Reg) -> None:
     """Store `size` bytes of a word, from number `byte` on."""
-    k.do(BYTE_PERMUTE, one, word, word, 0x3210 + byte * 0x1111 & 0x3333)
-    k.do(STG_WHOLE[size], at, one)
+    k.do(instr.BYTE_PERMUTE, one, word, word, 0x3210 + byte * 0x1111 & 0x3333)
+    k.do(instr.STG_WHOLE[size], at, one)
 
 
 def _part(words: RegRef, first: int, count: int) -> RegRef:

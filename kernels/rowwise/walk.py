@@ -51,9 +51,6 @@ Side: TypeAlias = Literal["src", "dst", "weight"]
 WARP, MOST_THREADS = 32, 1024
 """Lanes of a warp, and the most threads of a block."""
 
-LOOKED_AT = 32
-"""The number of warps that `touched_share` examines."""
-
 WORD_BYTES, VECTOR_BYTES, SECTOR_BYTES, LINE_BYTES = 4, 16, 32, 128
 """A register, the widest access of a lane, and what memory and the L1 cache move at once."""
 
@@ -380,32 +377,6 @@ def called(layout: Layout, rank: int, *at: Index) -> Crd:
     """The coordinate that a layout gives, filled up to `rank` modes."""
     found = tuple(layout(*at)) if has_bases(layout) else ()
     return (*found, *(0,) * (rank - len(found)))
-
-
-def touched_share(walk: Walk) -> float:
-    """Bytes of the sectors that warps touch, per byte that they read: of a step of `LOOKED_AT` warps.
-
-    Those are of tiles from the first to the last, and of other warps and other steps in each.
-
-    >>> from layoutalg.dtype import dtype
-    >>> from layoutalg.kernels.rowwise.tensors import axes_problem, normalise
-    >>> x = normalise(axes_problem((10, 2, 454, 19, 3), (1, 3), "f32", keeps=True))
-    >>> touched_share(Walk(x, Tiling(dtype("f32"), 1, 256, 1))) > 3.4
-    True
-    """
-    t, nbytes, sectors, asked = walk.tiling, walk.tiling.nbytes, 0, 0
-    turns, warps = -(-walk.steps // t.threads_per_row), -(-t.threads // WARP)
-    for n in range(LOOKED_AT):
-        touched, first = set[int](), n % warps * WARP
-        for row, y in map(walk.thread, range(first, min(first + WARP, t.threads))):
-            place = walk.place(walk.tiles * n // LOOKED_AT, row)
-            step = walk.step(y, n // warps % turns)
-            chunk = walk.chunk(walk.bases(place), step)
-            if place < walk.places and all((*walk.exists(step, chunk), *walk.readable(chunk))):
-                at, asked = chunk.source * t.element.nbytes, asked + nbytes
-                touched.update(range(at // SECTOR_BYTES, (at + nbytes - 1) // SECTOR_BYTES + 1))
-        sectors += len(touched)
-    return sectors * SECTOR_BYTES / max(1, asked)
 
 
 def aligned(form: Form, vec: int) -> bool:

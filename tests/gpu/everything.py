@@ -77,7 +77,6 @@ STEPS = (
     Step("calls", "tests.gpu.host_time", [], 90),
     Step("calls-first", "tests.gpu.host_time", ["first"], 90),
     Step("calls-products", "tests.gpu.host_time", ["shapes"], 60),
-    Step("few-rows", "tests.gpu.gemv_times", [os.devnull], 120),
     Step("peak", "tests.gpu.peak", [], 90),
     Step("edges", "tests.gpu.edges", [], 60),
     Step("counters-parts", "tests.gpu.kernel_counters", ["parts"], 90),

@@ -24,30 +24,16 @@ from layoutalg.codegen.instr import STG, fill
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
+from layoutalg.kernels.rowwise import ways
 from layoutalg.kernels.rowwise.forms import with_rows
 from layoutalg.kernels.rowwise.norms import NormProblem
 from layoutalg.kernels.rowwise.packed import PackedWalk
+from layoutalg.kernels.rowwise.programs import streams
 from layoutalg.kernels.rowwise.programs.block import ONE_WORD, RowBlock
 from layoutalg.kernels.rowwise.programs.block_reduce import counters, give, given, meet, partials, save
 from layoutalg.kernels.rowwise.programs.cluster import Exchange, build_slabs
 from layoutalg.kernels.rowwise.programs.recipes import NORMS, Norm
-from layoutalg.kernels.rowwise.programs.streams import (
-    build_joined,
-    build_results,
-    build_statistics,
-    workspace,
-)
 from layoutalg.kernels.rowwise.walk import WARP, Walk
-from layoutalg.kernels.rowwise.ways import (
-    NormConfig,
-    Schedule,
-    can_cluster,
-    cannot_hold,
-    checked_walk,
-    form_of,
-    norm_configs,
-    stream_with,
-)
 
 Part: TypeAlias = Literal["whole", "statistics", "joined", "result"]
 """The part of a norm in a kernel: all, either half of a split, or the step between those of a stream."""
@@ -64,13 +50,13 @@ class NormLaunches:
     """
 
     problem: NormProblem
-    config: NormConfig
+    config: ways.NormConfig
     kernels: tuple[Kernel, ...]
     workspace_elems: int
 
 
 def plan(
-    problem: NormProblem, arch: str | Arch = DEFAULT_ARCH, config: NormConfig | None = None, *,
+    problem: NormProblem, arch: str | Arch = DEFAULT_ARCH, config: ways.NormConfig | None = None, *,
     free: bool = False,
 ) -> NormLaunches:  # fmt: skip
     """The launches of a problem, by the best configuration or a given one; `free`: of any number of rows.
@@ -79,16 +65,16 @@ def plan(
     clusters that keep anything but a row, or columns that start at vectors, for runs that are split or read
     twice, or in place do not start at units, and what `cannot_hold`, `checked_walk` and `packed_walk` say.
     """
-    c = norm_configs(problem, arch)[0] if config is None else config
-    if (why := cannot_hold(problem, c)) is not None:
+    c = ways.norm_configs(problem, arch)[0] if config is None else config
+    if (why := ways.cannot_hold(problem, c)) is not None:
         raise why
     if c.turns and (c.splits > 1 or c.hold == "global"):
         raise UnsupportedError(
             f"{problem} by runs, split in {c.splits}, by {c.hold}: runs are whole, and held"
         )
-    form, free = form_of(problem), free and c.splits == 1 and not c.resident and not c.width
-    walk = checked_walk(problem, with_rows(form) if free else form, c)
-    if c.cluster > 1 and not can_cluster(walk, c):
+    form, free = ways.form_of(problem), free and c.splits == 1 and not c.resident and not c.width
+    walk = ways.checked_walk(problem, with_rows(form) if free else form, c)
+    if c.cluster > 1 and not ways.can_cluster(walk, c):
         raise UnsupportedError(
             f"{problem} in clusters of {c.cluster} by {c.hold}: a row, or aligned columns, are kept, on chip"
         )
@@ -131,15 +117,15 @@ def _clear(p: NormProblem, places: range) -> Kernel:
     return k.build()
 
 
-def _streamed(p: NormProblem, walk: Walk, c: NormConfig) -> NormLaunches:
+def _streamed(p: NormProblem, walk: Walk, c: ways.NormConfig) -> NormLaunches:
     """Statistics of columns of memory, those of groups, and results."""
-    s, norm = stream_with(form_of(p), c), NORMS[p.formula]
-    joined = build_joined(f"{p.title}_joined", p, s, c, _notes(p, walk, c, "joined"), norm)
+    s, norm = ways.stream_with(ways.form_of(p), c), NORMS[p.formula]
+    joined = streams.build_joined(f"{p.title}_joined", p, s, c, _notes(p, walk, c, "joined"), norm)
     kernels = build(p, walk, c, "statistics"), joined, build(p, walk, c, "result")
-    return NormLaunches(p, c, kernels, workspace(s, c, norm))
+    return NormLaunches(p, c, kernels, streams.workspace(s, c, norm))
 
 
-def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Kernel:
+def build(p: NormProblem, walk: Walk, c: ways.NormConfig, part: Part = "whole") -> Kernel:
     """The tile program of a configuration, or of one half of a split."""
     name, last = p.title + ("" if part == "whole" else f"_{part}"), part == "result"
     norm = NORMS[p.formula]
@@ -152,8 +138,8 @@ def build(p: NormProblem, walk: Walk, c: NormConfig, part: Part = "whole") -> Ke
     if c.together:
         return _together(b, norm)
     if c.width and (last or c.threads_per_row > 1):
-        by_stream = build_results if last else build_statistics
-        return by_stream(b, stream_with(form_of(p), c), c, norm)
+        by_stream = streams.build_results if last else streams.build_statistics
+        return by_stream(b, ways.stream_with(ways.form_of(p), c), c, norm)
     x = Exchange(b.k, c.threads // WARP, len(norm.partials)) if c.cluster > 1 else None
     if x is not None:
         x.open()
@@ -213,8 +199,8 @@ def _packed(b: RowBlock, norm: Norm) -> Kernel:
     return b.k.build()
 
 
-def _notes(p: NormProblem, w: Walk, c: NormConfig, part: Part) -> list[str]:
-    rounds = Schedule(w, c).rounds
+def _notes(p: NormProblem, w: Walk, c: ways.NormConfig, part: Part) -> list[str]:
+    rounds = ways.Schedule(w, c).rounds
     held = {
         "registers": "held in registers",
         "shared": "held in shared memory" + (f", {c.staged} of them, or in registers" if c.staged else ""),

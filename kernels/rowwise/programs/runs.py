@@ -16,19 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
+from layoutalg.codegen import instr
 from layoutalg.codegen.expr import Expr, as_expr, minus, simplify
-from layoutalg.codegen.instr import (
-    BAR,
-    CP_ASYNC,
-    CP_ASYNC_ZFILL,
-    CP_COMMIT,
-    CP_WAIT,
-    LDG,
-    LDS,
-    STG,
-    STG_WHOLE,
-    STS,
-)
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.program import Global, MemRef, Shared
 from layoutalg.kernels.rowwise.packed import PackedWalk, Unit
@@ -83,51 +72,56 @@ class PackedRun:
             with self.where(self.walk.touched(self.start, low, n)):
                 if filled:
                     whole = as_expr(source + self.unit <= end)
-                    k.do(CP_ASYNC_ZFILL[nbytes], k.at(self.copied, copied), self._place(src, source), whole)
+                    k.do(
+                        instr.CP_ASYNC_ZFILL[nbytes],
+                        k.at(self.copied, copied),
+                        self._place(src, source),
+                        whole,
+                    )
                     continue
                 with self.where([source + self.unit <= end] if single else []):
-                    k.do(CP_ASYNC[nbytes], k.at(self.copied, copied), self._place(src, source))
+                    k.do(instr.CP_ASYNC[nbytes], k.at(self.copied, copied), self._place(src, source))
                 if single is None:
                     continue
                 with k.Else():
                     for e in range(self.unit):
                         with self.where([source + e < end]):
-                            k.do(LDG[self.size], single, self._place(src, source + e))
-                            k.do(STS[self.size], k.at(self.copied, copied + e * self.size), single)
+                            k.do(instr.LDG[self.size], single, self._place(src, source + e))
+                            k.do(instr.STS[self.size], k.at(self.copied, copied + e * self.size), single)
         ends: Any = k.reg("ends", self.unit, max(1, self.size // 4)) if filled else None
         for e, _, source, _ in self._cut() if filled else ():
-            k.do(LDG[self.size], ends[e], self._place(src, source))
-        k.do(CP_COMMIT)
-        k.do(CP_WAIT, 0)
+            k.do(instr.LDG[self.size], ends[e], self._place(src, source))
+        k.do(instr.CP_COMMIT)
+        k.do(instr.CP_WAIT, 0)
         for e, at, _, _ in (
             self._cut() if filled else ()
         ):  # over the zeros, by the thread that has them written
-            k.do(STS[self.size], at, ends[e])
-        k.do(BAR)
+            k.do(instr.STS[self.size], at, ends[e])
+        k.do(instr.BAR)
 
     def copy_out(self, dst: Global | Shared) -> None:
         """Copy the run from shared memory, once all threads have written their results there."""
         k, nbytes, walk = self.k, self.unit * self.size, self.walk
         word = k.reg("unit", max(1, nbytes // 4))
         single = k.reg("element", max(1, self.size // 4))
-        k.do(BAR)
+        k.do(instr.BAR)
         for n, low, copied, _, target in self._units():
             at = n * self.unit
             whole = walk.in_run(self.start, low, at, self.unit)
             with self.where(whole):
-                k.do(LDS[nbytes], word, k.at(self.copied, copied))
-                k.do(STG_WHOLE[nbytes], self._place(dst, target), word)
+                k.do(instr.LDS[nbytes], word, k.at(self.copied, copied))
+                k.do(instr.STG_WHOLE[nbytes], self._place(dst, target), word)
             if not whole or (walk.filled and walk.starts_at_units):
                 continue
             with k.Else():
                 for e in range(self.unit):
                     with self.where(walk.in_run(self.start, low, at + e)):
-                        k.do(LDS[self.size], single, k.at(self.copied, copied + e * self.size))
-                        k.do(STG[self.size], self._place(dst, target + e), single)
+                        k.do(instr.LDS[self.size], single, k.at(self.copied, copied + e * self.size))
+                        k.do(instr.STG[self.size], self._place(dst, target + e), single)
 
         for _, at, _, target in self._cut() if walk.filled and walk.starts_at_units else ():
-            k.do(LDS[self.size], single, at)
-            k.do(STG[self.size], self._place(dst, target), single)
+            k.do(instr.LDS[self.size], single, at)
+            k.do(instr.STG[self.size], self._place(dst, target), single)
 
     def _cut(self) -> Iterator[tuple[int, MemRef, Index, Index]]:
         """The elements of the unit that the end of the source cuts, by the thread that copies it: their

@@ -12,16 +12,7 @@ from functools import cached_property
 from math import ceil
 from types import MappingProxyType
 
-from layoutalg.kernels.rowwise.walk import (
-    LINE_BYTES,
-    MOST_THREADS,
-    SECTOR_BYTES,
-    WARP,
-    WORD_BYTES,
-    Walk,
-    power_above,
-    row_ends,
-)
+from layoutalg.kernels.rowwise import walk
 from layoutalg.kernels.rowwise.ways.norm_model import held_columns, norm_us, slabs
 from layoutalg.kernels.rowwise.ways.schedule import NormConfig, Ways
 
@@ -62,25 +53,25 @@ class ColumnWays(Ways):
     @property
     def pitch_bytes(self) -> int:
         """Bytes of a row from a vector to the next, as far as sectors care."""
-        return min(SECTOR_BYTES, self.vector_bytes * max(1, self.form.lead.src))
+        return min(walk.SECTOR_BYTES, self.vector_bytes * max(1, self.form.lead.src))
 
     @cached_property
     def across(self) -> int:
         """Threads side by side that have columns at all."""
-        return power_above(self.form.outputs / self.vec)
+        return walk.power_above(self.form.outputs / self.vec)
 
     def lanes(self, nbytes: int) -> int:
         """Threads side by side whose vectors are so many bytes, no more than there are columns."""
         return max(1, min(MOST_SIDE, 1 << (nbytes // self.pitch_bytes).bit_length() - 1, self.across))
 
-    def slab(self, side: int) -> Walk:
+    def slab(self, side: int) -> walk.Walk:
         """The walk of tiles with so many threads side by side."""
         return self.walk(NormConfig(self.vec, side, 1, "global"))
 
     @cached_property
     def apart(self) -> bool:
         """True where rows do not start at sectors."""
-        return any(v * self.element.nbytes % SECTOR_BYTES for v in row_ends(self.form))
+        return any(v * self.element.nbytes % walk.SECTOR_BYTES for v in walk.row_ends(self.form))
 
     def tiles(self, side: int) -> int:
         """Slabs with so many threads side by side."""
@@ -92,8 +83,8 @@ class ColumnWays(Ways):
 
     def held(self, side: int) -> NormConfig:
         """Columns in registers, by as few threads as have room."""
-        share = power_above(self.form.count * self.words / COLUMN_WORDS)
-        return NormConfig(self.vec, max(side, power_above(128 / share)), share, "registers")
+        share = walk.power_above(self.form.count * self.words / COLUMN_WORDS)
+        return NormConfig(self.vec, max(side, walk.power_above(128 / share)), share, "registers")
 
 
 def columns(x: ColumnWays) -> Iterator[NormConfig]:
@@ -104,23 +95,23 @@ def columns(x: ColumnWays) -> Iterator[NormConfig]:
     if x.clusters > 1 and not x.apart:
         by_clusters = slabs(x.form.count, x.tiles(1), x.vec, x.vector_bytes, x.machine.sms, x.clusters)
         yield from (c for _, c in by_clusters if c.rows_per_block <= x.across)
-    if (c := x.held(x.lanes(SECTOR_BYTES))).threads < MOST_THREADS:
+    if (c := x.held(x.lanes(walk.SECTOR_BYTES))).threads < walk.MOST_THREADS:
         yield c
     yield from _columns_twice(x)
 
 
 def _columns_twice(x: ColumnWays) -> Iterator[NormConfig]:
     """Slabs that are read twice, whole or in as many parts as fill the multiprocessors once."""
-    steps, wide, line = x.form.count, x.lanes(2 * LINE_BYTES), x.lanes(LINE_BYTES)
-    depth = 16 if x.vec == 1 else 8 if x.vector_bytes <= WORD_BYTES else 4
+    steps, wide, line = x.form.count, x.lanes(2 * walk.LINE_BYTES), x.lanes(walk.LINE_BYTES)
+    depth = 16 if x.vec == 1 else 8 if x.vector_bytes <= walk.WORD_BYTES else 4
 
     def twice(side: int, threads: int, staged: int, splits: int = 1) -> NormConfig:
-        share = max(min(WARP, threads // side), 256 // side)
+        share = max(min(walk.WARP, threads // side), 256 // side)
         rounds = ceil(steps / (share * splits))
         staged = min(staged, rounds // depth * depth) if x.room and depth == 4 else 0
         return NormConfig(x.vec, side, share, "global", depth, splits, staged if staged > depth else 0)
 
-    threads = MOST_THREADS if x.vector_bytes < WORD_BYTES else 512
+    threads = walk.MOST_THREADS if x.vector_bytes < walk.WORD_BYTES else 512
     yield from (twice(side, threads, 16) for side in (wide, line) if x.enough(side))
     least, most = (LONE_STEPS, 8) if x.vec == 1 else (LEAST_STEPS, 4)
     tiles = x.slab(wide).tiles

@@ -30,6 +30,7 @@ from layoutalg.dtype import DType
 from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import LayoutAlgError, ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.model import Machine, machine_of
+from layoutalg.kernels.rowwise import reductions
 from layoutalg.kernels.rowwise.forms import Beside, Later, first_pass, second_pass, with_rows
 from layoutalg.kernels.rowwise.packed import (
     LONG_ROW_BYTES,
@@ -38,14 +39,6 @@ from layoutalg.kernels.rowwise.packed import (
     SHORT_ROW_BYTES,
     packed_walk,
     ranked,
-)
-from layoutalg.kernels.rowwise.reductions import (
-    FOLD,
-    FOLDED,
-    INTEGERS,
-    Labels,
-    ReduceProblem,
-    share_of,
 )
 from layoutalg.kernels.rowwise.tensors import Form, normalise
 from layoutalg.kernels.rowwise.unaligned import (
@@ -147,7 +140,7 @@ class Pass:
     """The operation that joins two values."""
     joins: bool = False
     """Whether its elements are values of the fold."""
-    labels: Labels | None = None
+    labels: reductions.Labels | None = None
     left: int = 0
     """Elements of a last row of columns, which has fewer of them, behind the rows of its form."""
 
@@ -195,7 +188,7 @@ class Pass:
         c, widest = self.config, VECTOR_BYTES // self.result.nbytes
         if self.walk.rows:
             return 1
-        if self.result.name in INTEGERS and self.result.nbytes < WORD_BYTES:
+        if self.result.name in reductions.INTEGERS and self.result.nbytes < WORD_BYTES:
             return 1
         if c.splits > 1:
             return gcd(c.vec, self.form.outputs, widest)
@@ -230,7 +223,7 @@ class ReducePlan:
     (2, True)
     """
 
-    problem: ReduceProblem
+    problem: reductions.ReduceProblem
     passes: tuple[Pass, ...]
     predicted_us: float
 
@@ -253,7 +246,7 @@ class ReducePlan:
         return sum(p.additions for p in self.passes)
 
 
-def plans(p: ReduceProblem, arch: str | Arch = DEFAULT_ARCH) -> tuple[ReducePlan, ...]:
+def plans(p: reductions.ReduceProblem, arch: str | Arch = DEFAULT_ARCH) -> tuple[ReducePlan, ...]:
     """The plans of a problem, the fastest by the model first.  Raises ShapeError where nothing is read.
 
     >>> from layoutalg.kernels.rowwise.reductions import reduce_problem
@@ -266,7 +259,7 @@ def plans(p: ReduceProblem, arch: str | Arch = DEFAULT_ARCH) -> tuple[ReducePlan
     return tuple(sorted((plan_with(p, c, arch) for c in found), key=lambda plan: plan.predicted_us))
 
 
-def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = DEFAULT_ARCH) -> ReducePlan:
+def plan_with(p: reductions.ReduceProblem, c: ReduceConfig, arch: str | Arch = DEFAULT_ARCH) -> ReducePlan:
     """The plan whose first pass has a given configuration.  Raises UnsupportedError where it does not fit.
 
     >>> from layoutalg.kernels.rowwise.reductions import reduce_problem
@@ -282,7 +275,7 @@ def plan_with(p: ReduceProblem, c: ReduceConfig, arch: str | Arch = DEFAULT_ARCH
         )
     else:
         words = _words(p.fold)
-        value, op = find_dtype(VALUE[words]), p.op if words > 1 else FOLD[p.op]
+        value, op = find_dtype(VALUE[words]), p.op if words > 1 else reductions.FOLD[p.op]
         own, left = (form, 0) if c.later is None else first_pass(form, c.later)
         part = Pass(op, own, c, p.axes.dtype, value, 1.0, p.fold, labels=p.labels, left=left)
         if left and (words > 1 or c.rows_per_thread > 1):
@@ -305,18 +298,18 @@ def _room(chip: Arch) -> int:
 
 
 @lru_cache(64)
-def _form(p: ReduceProblem) -> tuple[Form, float]:
+def _form(p: reductions.ReduceProblem) -> tuple[Form, float]:
     """The normal form without reduced modes that broadcast, and the factor that stands for them.
 
     For a product and for integers no factor replaces the repetition.
     """
-    form = normalise(p.axes, weighted=FOLDED[p.op] in ("arg", "nll"))
+    form = normalise(p.axes, weighted=reductions.FOLDED[p.op] in ("arg", "nll"))
     again = prod(m.extent for m in form.reduced if not m.src)
-    if p.op == "prod" or (p.op == "sum" and p.dtype.name in INTEGERS):
+    if p.op == "prod" or (p.op == "sum" and p.dtype.name in reductions.INTEGERS):
         return form, 1.0
     factor = {
-        "sum": again, "mean": again / p.axes.count, "var": again * share_of(p), "logsumexp": log(again),
-        "cross_entropy": log(again),
+        "sum": again, "mean": again / p.axes.count, "var": again * reductions.share_of(p),
+        "logsumexp": log(again), "cross_entropy": log(again),
     }.get(p.op, 1.0)  # fmt: skip
     return replace(form, modes=tuple(m for m in form.modes if m.src or not m.reduced)), float(factor)
 
@@ -426,7 +419,9 @@ def configs(
     return tuple(dict.fromkeys(c for c, why in tried if why is None))
 
 
-def refusals(p: ReduceProblem, arch: str | Arch = DEFAULT_ARCH) -> dict[ReduceConfig, LayoutAlgError]:
+def refusals(
+    p: reductions.ReduceProblem, arch: str | Arch = DEFAULT_ARCH
+) -> dict[ReduceConfig, LayoutAlgError]:
     """The candidates of a problem that do not fit, with the reason.
 
     >>> from layoutalg.kernels.rowwise.reductions import reduce_problem

@@ -56,7 +56,7 @@ def test_traffic_is_what_the_simulator_traces(p: RandomProgram) -> None:
     }
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=settings().max_examples // 2)
 @given(programs())
 def test_short_variables_may_be_taken_apart_too(p: RandomProgram) -> None:
     with mock.patch("layoutalg.codegen.costs.accesses._LONG", 2):
