@@ -12,8 +12,8 @@ of the kernel language; what a window leaves out is -inf behind it:
 
     lambda s, b, h, i, j: s - (i - j).to("f32") * exp2(h.to("f32") * -0.5)      ALiBi of 16 heads
 
-Elements of v at keys that a query does not see have to be finite: their weight is 0, and 0 times infinity is
-NaN in the tiles that hold them.
+NaN in a query makes its row NaN, in a key the rows that see it, in v its column of those rows.  A kernel
+weighs a v that a query does not see by 0: where that v is not finite, its column of the query may be NaN too.
 """
 
 from __future__ import annotations
@@ -103,6 +103,13 @@ class AttentionProblem:
     def plain(self) -> bool:
         """Whether the scores are products times a positive number, which softmax may join to its exponent."""
         return self.score is None and self.scale > 0
+
+    @property
+    def seen(self) -> Any:
+        """Whether query i sees key j, as an array (m, n)."""
+        i, j = numpy.arange(self.m)[:, None], numpy.arange(self.n)
+        ends = i + self.reach if self.right is not None else 0 * i + self.n
+        return (j < ends) & (j >= (i + self.begin if self.left is not None else 0))
 
     @property
     def flops(self) -> int:
@@ -210,12 +217,7 @@ def reference(p: AttentionProblem, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
     """
     wide = [numpy.asarray(x, numpy.float64) for x in (q, k, v)]
     k, v = (numpy.repeat(x, p.group, axis=1) for x in wide[1:])
-    i, j = numpy.arange(p.m)[:, None], numpy.arange(p.n)[None, :]
-    seen = numpy.ones((p.m, p.n), bool)
-    if p.right is not None:
-        seen &= j < i + p.reach
-    if p.left is not None:
-        seen &= j >= i + p.begin
+    seen, finite = p.seen, numpy.isfinite(v)
     with numpy.errstate(all="ignore"):
         s = wide[0] @ k.swapaxes(2, 3) * p.scale
         if p.score is not None:
@@ -226,5 +228,9 @@ def reference(p: AttentionProblem, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
         top = s.max(axis=-1, keepdims=True, initial=-numpy.inf)
         e = numpy.exp(s - numpy.where(top == -numpy.inf, 0, top))
         total = e.sum(axis=-1, keepdims=True)
-        o = numpy.where(total == 0, 0, e @ v / numpy.where(total == 0, 1, total))
+        o = e @ numpy.where(finite, v, 0)
+        for key in numpy.flatnonzero(~finite.all(axis=(0, 1, 3))):  # 0 times infinity of what is seen alone
+            added = e[..., key, None] * numpy.where(finite, 0, v)[..., key, None, :]
+            o += numpy.where(seen[:, key, None], added, 0)
+        o = numpy.where(total == 0, 0, o / numpy.where(total == 0, 1, total))
         return o, (numpy.log(total) + numpy.where(top == -numpy.inf, 0, top))[..., 0]

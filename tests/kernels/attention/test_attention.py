@@ -64,6 +64,20 @@ def test_the_definition_is_that_of_a_query_at_a_time(align: Any, window: Any) ->
             np.testing.assert_allclose(found, wanted, atol=1e-12)
 
 
+@each("name", ["q", "k", "v"])
+def test_nan_reaches_the_rows_that_see_it(name: str) -> None:
+    """Of q its row, of k and v the rows that see the key, of v in one column."""
+    p = attention_problem(1, 2, 5, 7, 64, window=(2, 1))
+    given = {x: np.ones(p.shape(x)) for x in "qkv"}
+    given[name][0, 1, 3, 9] = np.nan
+    o, lse = reference(p, *given.values())
+    rows = np.arange(5) == 3 if name == "q" else p.seen[:, 3]
+    wanted = np.zeros(p.shape("o"), bool)
+    wanted[0, 1, rows, slice(9, 10) if name == "v" else slice(None)] = True
+    np.testing.assert_array_equal(np.isnan(o), wanted)
+    np.testing.assert_array_equal(np.isnan(lse), wanted.all(axis=3))
+
+
 def test_operations_of_keys_that_are_seen() -> None:
     assert attention_problem(1, 1, 4, 4, 64).flops == 4 * 64 * 16
     assert attention_problem(1, 2, 4, 4, 64, causal=True).flops == 2 * 4 * 64 * 10
@@ -141,6 +155,13 @@ def test_the_order_of_tiles_gives_blocks_about_as_much() -> None:
 @each("seed", range(12))
 def test_drawn_problems_are_computed_within_the_bound(seed: int) -> None:
     assert drawn(seed).wrong(group="warp" if seed % 3 == 0 else "block") == ""
+
+
+@pytest.mark.deep
+@each("window", [(None, None), (None, 0), (20, 10)])
+def test_nan_reaches_the_same_rows_in_the_kernel(window: Any) -> None:
+    p = attention_problem(1, 2, 70, 90, 64, group=2, window=window)
+    assert Case(p, SMALL, 2, "NaN").wrong() == ""
 
 
 @pytest.mark.deep
