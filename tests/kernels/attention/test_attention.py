@@ -233,6 +233,34 @@ def test_a_call_on_the_cpu_is_the_definition() -> None:
     np.testing.assert_array_equal(lse, wanted[1].astype("f4"))
 
 
+def strided(x: Any) -> dict[str, Any]:
+    """Arrays that TMA does not read, of these elements or the first head's: for each reason one."""
+    wide = np.zeros((*x.shape[:3], x.shape[3] + 4), x.dtype)
+    wide[..., :-4] = x
+    late = np.zeros(x.size + 1, x.dtype)[1:].reshape(x.shape)
+    late[...] = x
+    return {
+        "rows": wide[..., :-4], "backwards": x[:, :, ::-1].copy()[:, :, ::-1], "start": late,
+        "columns": x.swapaxes(2, 3).copy().swapaxes(2, 3), "one": np.broadcast_to(x[:, :1], x.shape),
+    }  # fmt: skip
+
+
+@pytest.mark.deep
+@each("why", ["rows", "backwards", "columns", "start", "one"])
+def test_arrays_that_tma_does_not_read_are_copied(why: str) -> None:
+    q, k, v = (strided(halves(1, 2, n, 64))[why] for n in (5, 7, 9))
+    v = v[:, :, :7]
+    out = strided(halves(1, 2, 5, 64))[why] if why != "one" else None
+    dense = [np.ascontiguousarray(x) for x in (q, k, v)]
+    wanted = la_ops.attention(*dense, causal=True, simulate=True)
+    found = la_ops.attention(q, k, v, causal=True, out=out, simulate=True)
+    np.testing.assert_array_equal(found, wanted)
+    assert out is None or found is out
+    with pytest.raises(errors.AlignmentError, match="copy=True copies it"):
+        la_ops.attention(q, k, v, causal=True, copy=False, simulate=True)
+    la_ops.attention(q, k, v, causal=True, copy=False)  # the definition reads all
+
+
 def test_queries_that_see_nothing() -> None:
     q, k = halves(1, 2, 3, 64), halves(1, 2, 0, 64)
     o, lse = la_ops.attention(q, k, k, return_lse=True)
