@@ -53,10 +53,10 @@ def attention(
     first.  `scale` is 1 / sqrt(d) by default; `score_mod(score, batch, head, query, key)` is a formula of the
     kernel language for each score, behind the scale.  A query that sees no key gives zeros.  With
     `return_lse` the result is (o, lse), the logarithm of the sum of each row's e^score, float32, -inf where a
-    query sees no key; it is written to `lse` where that is given, a contiguous array.  On a GPU, where v is not
-    finite at a key that a query does not see, its results of that column may be NaN.  Arrays that TMA does
-    not read or write, whose rows are not contiguous or do not start at multiples of 16 bytes, are copied,
-    unless `copy` is False.  `simulate` runs the kernel for arrays on the CPU in the simulator.
+    query sees no key; it is written to `lse` where that is given, a contiguous array.  On a GPU, where v is
+    not finite at a key that a query does not see, its results of that column may be NaN.  Arrays that TMA
+    does not read or write, whose rows are not contiguous or do not start at multiples of 16 bytes, are
+    copied, unless `copy` is False.  `simulate` runs the kernel for arrays on the CPU in the simulator.
 
     Raises ShapeError for shapes that do not go together, UnsupportedError for other elements and heads,
     AlignmentError for what has to be copied and may not be; ArgumentTypeError for what is not an array,
@@ -162,7 +162,7 @@ def _steps(name: str, v: View) -> tuple[int, int, int]:
     """The strides of an array along batch, head and row, in elements."""
     if not _by_tma(v):
         raise AlignmentError(
-            f"{name} starts at {v.address:#x} with strides {v.form.strides} in bytes: TMA reads rows that are "
+            f"{name} starts at {v.address:#x} with strides {v.strides} in bytes: TMA reads rows that are "
             "contiguous and start at multiples of 16 bytes; copy=True copies it",
             offset=v.address, required_bytes=UNIT_BYTES,
         )  # fmt: skip

@@ -151,5 +151,6 @@ def bench(family: Family) -> Bench:
     contenders = {name: lambda p, arrays, name=name: _by(name, p, arrays) for name in ("cudnn", "flash")}
     pace = Pace(9, sample_ms=3.0, sets=1)
     return Bench(
-        _arrays, contenders, _check, _cases, unit="TFLOP/s", work=lambda p: p.flops, pace=lambda p: pace
-    )
+        _arrays, contenders, _check, _cases, unit="TFLOP/s", work=lambda p: p.flops, record="attended_rate",
+        pace=lambda p: pace,
+    )  # fmt: skip
