@@ -71,5 +71,5 @@ def drawn(seed: int) -> Case:
         window=(left, right), align=rng.choice(("bottom-right", "top-left")),
     )  # fmt: skip
     keys = rng.choice((16, 48, 64, 80))
-    c = AttentionConfig(rng.choice((2, 3)), keys, rng.choice((2, 3)), rng.random() < 0.7, rng.random() < 0.5)
+    c = AttentionConfig(rng.choice((2, 3)), keys, rng.choice((2, 3)), over=rng.random() < 0.5)
     return Case(p, c, rng.choice((1, 2, 5)), rng.choice(("normal", "normal", "peaks", "NaN")), seed)
