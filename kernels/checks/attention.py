@@ -57,9 +57,8 @@ def _buffers(p: AttentionProblem, trial: str, seed: int) -> dict[str, Any]:
     return made | ({"lse": elements.set_bits(prod(p.shape("o")[:3]), 4)} if p.sums else {})
 
 
-def errors(p: AttentionProblem, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
-    """The bounds of o and lse for arrays of numbers, see the module's text."""
-    o, lse = reference(p, q, k, v)
+def errors(p: AttentionProblem, q: Any, k: Any, v: Any, o: Any, lse: Any) -> tuple[Any, Any]:
+    """The bounds of o and lse, the definition's, for arrays of numbers; see the module's text."""
     with numpy.errstate(all="ignore"):
         size = [numpy.abs(numpy.nan_to_num(x)) for x in (q, k)]
         keys = numpy.repeat(size[1].max(axis=2, keepdims=True, initial=0), p.group, axis=1)
@@ -84,7 +83,8 @@ def _expected(p: AttentionProblem, c: Any, given: Mapping[str, Any]) -> Expected
         elements.values_of(given[name][: prod(p.shape(name))], p.element.name).reshape(p.shape(name))
         for name in "qkv"
     ]
-    (o, lse), (allowed, of_sums) = reference(p, *arrays), errors(p, *arrays)
+    o, lse = reference(p, *arrays)
+    allowed, of_sums = errors(p, *arrays, o, lse)
     places = numpy.arange(o.size).reshape(o.shape)
     beside = None
     if p.sums:
