@@ -371,7 +371,6 @@ class _Writer:
             k.warpgroup_wait(0, self.out, self.weights)
             self._release("v", stage)
             self._leave(tile)
-        self._meet(1, only=0)
         with k.If(thread.eq(0)):
             k.bulk_wait(0, read=True)
 

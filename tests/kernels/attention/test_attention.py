@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -179,7 +180,7 @@ def test_equal_calls_give_equal_bits() -> None:
     assert all((a == b).all() for a, b in zip(first, second, strict=True))
 
 
-CAUSAL = Case(attention_problem(1, 1, 130, 75, 64, causal=True), SMALL)
+CAUSAL = Case(attention_problem(1, 1, 130, 35, 64, causal=True), SMALL)
 LONGER = Case(attention_problem(1, 1, 260, 60, 64, causal=True), SMALL)
 """Where a wait for another barrier means the same in the first one, of other numbers of steps."""
 
@@ -188,18 +189,19 @@ HARMLESS = (
     "mbarrier_init", "before named_barrier", "before tma_load", "before mbarrier_wait", "before wgmma_wait",
     "before mbarrier_arrive_expect_tx", "named_barrier 8: number 4", "named_barrier 8: number 16",
     "named_barrier 9: number 4", "named_barrier 9: number 10", "named_barrier 9: number 18",
+    "bulk_wait_read 0 by two threads", "] by the last thread",
 )  # fmt: skip
 """Mutants that may change nothing: a wait for more, an empty group, a leading byte offset that swizzled
 operands of one atom do not read, a barrier that no one else has, and statements in another order that do not
-meet, or round otherwise: bytes may arrive before they are expected, since the phase waits for that too."""
+meet, or round otherwise: bytes may arrive before they are expected, since the phase waits for that too.  A
+thread without copies waits for none, and any thread of a warpgroup may say that its products are done."""
 
 
 @pytest.mark.deep
 def test_mistakes_in_what_orders_the_kernel_are_seen() -> None:
-    every = list(mutants(CAUSAL.sequence.kernels[0]))
-    assert len(every) > 300
-    random.Random(7).shuffle(every)
-    for mutant in every[: 10 if first_tier() else 100]:
+    some = list(islice(mutants(CAUSAL.sequence.kernels[0], random.Random(7)), 10 if first_tier() else 100))
+    assert len(some) > 9
+    for mutant in some:
         harmless = any(x in mutant.label for x in HARMLESS)
         assert harmless or CAUSAL.wrong(mutant.kernel) or LONGER.wrong(mutant.kernel), mutant.label
 
