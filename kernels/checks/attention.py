@@ -25,6 +25,7 @@ import numpy
 from layoutalg.codegen.gpu import device_empty, random_normal, to_host
 from layoutalg.kernels import elements
 from layoutalg.kernels.attention import AttentionProblem, attention_problem, reference
+from layoutalg.kernels.attention.family import by_tma, memory
 from layoutalg.kernels.checks.baselines import Launch, torch_attention
 from layoutalg.kernels.checks.record import Bench, Checks, Expected, Pace, not_defined
 from layoutalg.kernels.family import Family
@@ -150,7 +151,11 @@ def bench(family: Family) -> Bench:
     """The benchmark of the family."""
     contenders = {name: lambda p, arrays, name=name: _by(name, p, arrays) for name in ("cudnn", "flash")}
     pace = Pace(9, sample_ms=3.0, sets=1)
+
+    def notes(p: AttentionProblem, c: Any, arch: str) -> dict[str, int]:
+        return {"memory bytes": sum(memory(p, c, arch)), "tma bytes": sum(by_tma(p, c))}
+
     return Bench(
         _arrays, contenders, _check, _cases, unit="TFLOP/s", work=lambda p: p.flops, record="attended_rate",
-        pace=lambda p: pace,
+        pace=lambda p: pace, notes=notes,
     )  # fmt: skip

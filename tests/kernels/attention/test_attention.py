@@ -13,11 +13,14 @@ import pytest
 from layoutalg import errors, make_tiled_mma
 from layoutalg import ops as la_ops
 from layoutalg.codegen.gpu import prepare
+from layoutalg.codegen.program import printed_sequence
+from layoutalg.codegen.sim import simulate_sequence
 from layoutalg.codegen.terms import exp2, tanh
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.attention import attention_problem, reference
-from layoutalg.kernels.attention.family import CONFIGS, _near
+from layoutalg.kernels.attention.family import CONFIGS, _near, by_tma
 from layoutalg.kernels.attention.program import ROWS, AttentionConfig, as_operand, build
+from layoutalg.kernels.checks.attention import _buffers
 from layoutalg.layout import Layout, modes
 from tests.command import run
 from tests.kernels.attention.cases import Case, drawn
@@ -156,6 +159,15 @@ def test_the_order_of_tiles_gives_blocks_about_as_much() -> None:
 @each("seed", range(12))
 def test_drawn_problems_are_computed_within_the_bound(seed: int) -> None:
     assert drawn(seed).wrong(group="warp" if seed % 3 == 0 else "block") == ""
+
+
+@pytest.mark.deep
+@each("window", [(None, None), (None, 0), (20, 10)])
+def test_the_simulator_counts_the_bytes_that_tma_is_predicted_to_move(window: Any) -> None:
+    case = Case(attention_problem(1, 4, 150, 90, 64, group=2, window=window), SMALL, 3)
+    given = _buffers(case.p, "normal", 0) | {"blocks": 3}
+    (run,) = simulate_sequence(printed_sequence(case.sequence), given, trace=False)
+    assert by_tma(case.p, SMALL) == (run.counted["load"], run.counted["store"])
 
 
 @pytest.mark.deep

@@ -450,13 +450,14 @@ def _attended_ratio(row: BenchRow) -> float | None:
 def _attended_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
     from layoutalg.kernels.bench import mean_of
 
-    columns = ("problem", "way", "registers", "ours", "cuDNN", "FlashAttention", "ratio")
+    columns = ("problem", "way", "registers", "ours", "cuDNN", "FlashAttention", "ratio", "L2 / memory")
     cells = (
         (row.problem, row.way, str(row.registers), *(_rate(row.rates[x]) for x in _ATTENDED),
-         _factor(_attended_ratio(row), 3))
+         _factor(_attended_ratio(row), 3), _factor(row.notes["tma bytes"] / row.notes["memory bytes"], 1))
         for row in rows
     )  # fmt: skip
     yield Table(f"{family} {where}, TFLOP/s", columns, cells, left=2)
+    yield "L2 / memory: the bytes that TMA moves, over those that memory has to, as predicted."
     if (mean := mean_of(map(_attended_ratio, rows))) is not None:
         yield f"Geometric mean of the ratios to the faster one: {mean:.3f}."
 
@@ -472,6 +473,9 @@ class AttendedRow:
     cudnn_tflop_per_s: Amount | None
     flash_tflop_per_s: Amount | None
     ratio: Amount | None
+    predicted_memory_bytes: Positive
+    predicted_tma_bytes: Positive
+    """Bytes that TMA brings into shared memory and takes out of it."""
     run: RunAnswer
 
 
@@ -486,7 +490,8 @@ def _attended_answer(where: Timings, steps: Rows, rows: Rows) -> AttendedTimings
     shown = (
         taken(
             AttendedRow, row, **{f"{x}_tflop_per_s": row.rates[x] for x in _ATTENDED},
-            ratio=_attended_ratio(row), run=run_answer(row),
+            ratio=_attended_ratio(row), predicted_memory_bytes=row.notes["memory bytes"],
+            predicted_tma_bytes=row.notes["tma bytes"], run=run_answer(row),
         )
         for row in rows
     )  # fmt: skip
