@@ -27,7 +27,8 @@ import numpy
 
 from layoutalg.codegen import instr
 from layoutalg.codegen.terms import Arithmetic, Value
-from layoutalg.dtype import DType, dtype
+from layoutalg.dtype import DType
+from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 
 Align: TypeAlias = Literal["bottom-right", "top-left"]
@@ -147,18 +148,15 @@ def attention_problem(
     f16 1x2x100x300x64 window 128 0
     """
     n = m if n is None else n
-    for name, x, least in (
-        ("batch", batch, 0),
-        ("heads", heads, 1),
-        ("m", m, 0),
-        ("n", n, 0),
-        ("group", group, 1),
-    ):
+    for name, x in {"batch": batch, "heads": heads, "m": m, "n": n, "group": group}.items():
+        least = int(name in ("heads", "group"))
         if isinstance(x, bool) or not isinstance(x, int):
             raise ArgumentTypeError(f"attention with {name} = {shown(x)}: an integer is needed")
         if not least <= x <= MOST_LENGTH:
             raise ShapeError(f"attention with {name} = {x}: {least} to {MOST_LENGTH} are accepted")
-    element = _element(dtype)
+    element = find_dtype(dtype)
+    if element.name not in ("bf16", "f16"):
+        raise UnsupportedError(f"attention of {element}: bf16 and f16 are accepted")
     if d not in HEAD_DIMS:
         known = ", ".join(map(str, HEAD_DIMS))
         raise UnsupportedError(
@@ -177,13 +175,6 @@ def attention_problem(
     return AttentionProblem(
         batch, heads, m, n, d, element, group, sides[0], sides[1], align, factor, score, sums, tuple(strides)
     )
-
-
-def _element(name: Any) -> DType:
-    element = dtype(name)
-    if element.name not in ("bf16", "f16"):
-        raise UnsupportedError(f"attention of {element}: bf16 and f16 are accepted")
-    return element
 
 
 @dataclass(frozen=True, slots=True, eq=False)
