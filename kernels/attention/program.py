@@ -271,7 +271,8 @@ class _Writer:
         last = k.let("last", first + (count - 1))
         right = left = Const(0)
         if self.right:
-            right = k.let("right", minus(last, k.let("clean", most(end // keys, first))))
+            cut = k.let("cut", minus(last, end // keys))
+            right = k.let("right", least(cut, minus(last, first)))
         if self.left:
             clean = (begin_last + (keys - 1)) // keys
             left = k.let("left", minus(least(clean, minus(last, right)), first))
@@ -522,8 +523,3 @@ def row_of(sums: Fragment, h: int) -> Fragment:
 def least(a: Expr, b: Expr) -> Expr:
     """The smaller one of two."""
     return Select(a < b, a, b)
-
-
-def most(a: Expr, b: Expr) -> Expr:
-    """The larger one of two."""
-    return Select(a < b, b, a)
