@@ -24,8 +24,7 @@ import numpy
 
 from layoutalg.codegen.gpu import device_empty, random_normal, to_host
 from layoutalg.kernels import elements
-from layoutalg.kernels.attention import AttentionProblem, attention_problem, reference
-from layoutalg.kernels.attention.family import by_tma, memory
+from layoutalg.kernels.attention import AttentionProblem, attention_problem, by_tma, memory, reference
 from layoutalg.kernels.checks.baselines import Launch, torch_attention
 from layoutalg.kernels.checks.record import Bench, Checks, Expected, Pace, not_defined
 from layoutalg.kernels.family import Family
