@@ -152,7 +152,11 @@ def _scalars(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> dict[
 
 
 def memory(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> Traffic:
-    """Bytes that memory reads and writes at least: each array once."""
+    """Bytes that memory reads and writes at least: each array once.
+
+    >>> memory(attention_problem(1, 2, 300, 100, 64), AttentionConfig(2, 128), "sm_90")
+    Traffic(read=128000, written=79200)
+    """
     q, k, v, o = (p.element.nbytes * prod(p.shape(x)) for x in ARRAYS)
     return Traffic(q + k + v, o + 4 * prod(p.shape("q")[:3]) * p.sums)
 
