@@ -29,6 +29,9 @@ CONFIGS: Mapping[int, tuple[AttentionConfig, ...]] = {
 TILE_STEPS = 1.5
 """The time of a tile of queries beside its steps of keys, in steps: what no product runs under."""
 
+OPERATIONS, EXPONENTIALS = 4096, 16
+"""Multiplications and additions of 16-bit wgmma, and ex2, per cycle of a multiprocessor."""
+
 EVEN = 1.03
 """The load of the busiest block, of the least that any order gives, at which fewer heads are near."""
 
@@ -46,8 +49,8 @@ def candidates(p: AttentionProblem, arch: str | Arch) -> Iterator[Candidate]:
 
 
 def clock(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> Clock:
-    """The time of the busiest block: of a step of keys the products, the exponentials, which run beside
-    products of other warps alone, and what is the same for all; beside it the bytes of memory.
+    """The time of the busiest block: of a step of keys the products and the exponentials, as far as neither
+    hides the other, and what is the same for all; beside it the bytes of memory.
 
     >>> p = attention_problem(4, 16, 4096, causal=True)
     >>> 380 < clock(p, AttentionConfig(2, 128), "sm_90")(machine_of("sm_90")).us < 460
@@ -58,8 +61,9 @@ def clock(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> Clock:
 
     def time(m: Machine) -> Expected:
         law = m.ways["attention"]
-        cycles = scores * (4 * p.d / law["multiply"] + 1 / law["exp"]) + law["step"]
-        work = Work(nbytes, blocks=1, block_us=load * cycles / m.cycles_per_us, starts=blocks)
+        cycles = scores * (law["product"] * 4 * p.d / OPERATIONS + law["exp"] / EXPONENTIALS) + law["step"]
+        us = load * cycles / m.cycles_per_us
+        work = Work(nbytes, blocks=1, block_us=us, beside_us=law["start"], starts=blocks)
         return Expected(time_us(work, m), "what the function of scores takes" if p.score else "")
 
     return time

@@ -79,12 +79,12 @@ def errors(p: AttentionProblem, q: Any, k: Any, v: Any, o: Any, lse: Any) -> tup
 
 
 def _expected(p: AttentionProblem, c: Any, given: Mapping[str, Any]) -> Expected:
-    arrays = [
+    q, k, v = (
         elements.values_of(given[name][: prod(p.shape(name))], p.element.name).reshape(p.shape(name))
         for name in "qkv"
-    ]
-    o, lse = reference(p, *arrays)
-    allowed, of_sums = errors(p, *arrays, o, lse)
+    )
+    o, lse = reference(p, q, k, v)
+    allowed, of_sums = errors(p, q, k, v, o, lse)
     places = numpy.arange(o.size).reshape(o.shape)
     beside = None
     if p.sums:

@@ -266,8 +266,8 @@ def test_arrays_that_tma_does_not_read_are_copied(why: str) -> None:
     q, k, v = (strided(halves(1, 2, n, 64))[why] for n in (5, 7, 9))
     v = v[:, :, :7]
     out = strided(halves(1, 2, 5, 64))[why] if why != "one" else None
-    dense = [np.ascontiguousarray(x) for x in (q, k, v)]
-    wanted = la_ops.attention(*dense, causal=True, simulate=True)
+    dense_q, dense_k, dense_v = map(np.ascontiguousarray, (q, k, v))
+    wanted = la_ops.attention(dense_q, dense_k, dense_v, causal=True, simulate=True)
     found = la_ops.attention(q, k, v, causal=True, out=out, simulate=True)
     np.testing.assert_array_equal(found, wanted)
     assert out is None or found is out
