@@ -149,7 +149,7 @@ class _Tile(NamedTuple):
     batch: Expr
     before: Expr
     last: Expr
-    count: Expr
+    total: Expr
     right: Expr
     left: Expr
 
@@ -195,9 +195,9 @@ class _Writer:
         """An array, in tiles of so many rows that TMA will load or save; O lies `over` Q."""
         k, p, (verb, x) = self.k, self.p, name.split("_")
         multiple = 16 // p.element.nbytes
-        row, *outer = (k.param(f"{x}_{y}", MOST_STRIDE, multiple, multiple) for y in ("row", "head", "batch"))
-        modes = (length, p.d, heads, self.batch), (row, 1, *outer)
-        source = k.tensor(x, p.element, *modes, writable=verb == "save")
+        steps = [k.param(f"{x}_{y}", MOST_STRIDE, multiple, multiple) for y in ("row", "head", "batch")]
+        extents = length, p.d, heads, self.batch
+        source = k.tensor(x, p.element, extents, (steps[0], 1, *steps[1:]), writable=verb == "save")
         boxes = k.tensor_map(name, source, (rows, LINE, 1, 1), mode="128B")
         if x == "o" and self.c.over:
             return _Array(source, boxes, self.arrays["q"].tiles)
@@ -252,7 +252,7 @@ class _Writer:
             tile = _Tile(turn, row, of, head, batch, before, *self._span(row))
             yield tile
             if steps is not None:
-                k.map(before + tile.count, into=steps)
+                k.map(before + tile.total, into=steps)
 
     def _seen(self, row: Expr) -> tuple[Expr, Expr]:
         """The first key that a query sees, and the one behind those that it may see."""
@@ -269,7 +269,8 @@ class _Writer:
         end_last = least(self.n, end_last) if self.right else self.n
         count = k.let("count", minus((end_last + (keys - 1)) // keys, first + 1) + 1)
         last = k.let("last", first + (count - 1))
-        right = left = Const(0)
+        right: Expr = Const(0)
+        left: Expr = Const(0)
         if self.right:
             cut = k.let("cut", minus(last, end // keys))
             right = k.let("right", least(cut, minus(last, first)))
@@ -305,7 +306,7 @@ class _Writer:
                 k.wait(self.empty[x][stage], 1 - parity)
                 self._load(x, stage, minus(tile.last, nth) * c.keys, kv_head, tile.batch)
 
-            with k.For("j", tile.count) as j:
+            with k.For("j", tile.total) as j:
                 fill("k", j)
                 with k.If(j.eq(0)):  # behind K, whose stages are free before
                     for i in range(c.consumers):
@@ -313,7 +314,7 @@ class _Writer:
                         self._load("q", i, tile.row + i * ROWS, tile.head, tile.batch)
                 with k.Else():
                     fill("v", minus(j, 1))
-            fill("v", tile.count - 1)
+            fill("v", tile.total - 1)
 
     def _load(self, x: str, stage: Operand, row: Expr, head: Expr, batch: Expr) -> None:
         """Start the copies of a tile."""
@@ -356,7 +357,7 @@ class _Writer:
             k.wait(self.full["v"][stage], parity)
             self._weigh()
             before: Expr = Const(1)
-            clean = minus(tile.count, tile.right + tile.left + 1)
+            clean = minus(tile.total, tile.right + tile.left + 1)
             for name, count in (("right", tile.right), ("inner", clean), ("left", tile.left)):
                 if count != Const(0):
                     with k.For(f"{name}_tile", count) as j:
@@ -365,9 +366,9 @@ class _Writer:
                     before = before + count
             if not c.over:
                 self._release("q", group)
-            stage, _ = self._at(tile.before + (tile.count - 1))
+            stage, _ = self._at(tile.before + (tile.total - 1))
             k.do(instr.WGMMA_FENCE)
-            self._multiply("v", stage, minus(tile.count, 1))
+            self._multiply("v", stage, minus(tile.total, 1))
             self._finish_sums(tile, row)
             k.warpgroup_wait(0, self.out, self.weights)
             self._release("v", stage)
