@@ -70,15 +70,16 @@ def drawn(seed: int, number: int) -> Drawn:
     """A problem of a seed.
 
     >>> print(drawn(7, 0).p, drawn(7, 0).lies)
-    f16 2x6/2x1589x1x64 window 148 None top-left turned
+    bf16 3x6/2x64x2x128 window 269 0 top-left pitched
     """
     rng = random.Random(f"checked attention {seed} {number}")
     group = rng.choice((1, 1, 2, 4))
-    m, n = (rng.choice(LENGTHS) if rng.random() < 0.5 else rng.randint(1, 2000) for _ in "mn")
     left, right = (rng.choice((None, None, rng.randint(0, 300))) for _ in "lr")
     score = rng.choice((None, None, None, *SCORES))
+    batch, heads = rng.randint(1, 3), group * rng.randint(1, 3)
+    m, n = (rng.choice(LENGTHS) if rng.random() < 0.5 else rng.randint(1, 2000) for _ in "mn")
     p = attention_problem(
-        rng.randint(1, 3), group * rng.randint(1, 3), m, n, rng.choice((64, 128, 256)),
+        batch, heads, m, n, rng.choice((64, 128, 256)),
         rng.choice(("bf16", "f16")), group=group, causal=rng.random() < 0.4, window=(left, right),
         align=rng.choice(("bottom-right", "top-left")), scale=rng.choice((None, None, None, -0.05)),
         score=score,
