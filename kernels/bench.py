@@ -19,6 +19,7 @@ import functools
 import math
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from statistics import geometric_mean
 from types import MappingProxyType
@@ -30,6 +31,7 @@ from layoutalg.kernels.checks import Bench, Launch, bench_of, l2_bytes, rowwise_
 from layoutalg.kernels.gemm import GemmProblem, drawn_sizes, group_begins
 from layoutalg.kernels.registry import FAMILIES, LADDERS, find_family
 from layoutalg.kernels.tuning import choose
+from layoutalg.optional import import_trouble
 
 PER_MS = {"GB/s": 1e6, "TFLOP/s": 1e9}
 """The work per millisecond at a rate of 1, by its unit."""
@@ -224,7 +226,8 @@ def benchmark(problems: Iterable[Timed], method: Method | None = None) -> Iterat
     arch, made_here = status.arch, functools.partial(make, gpu=status.name)
     for timed in subjects:
         check_method(method, timed)
-    with device.watching() as monitor:
+    with device.watching() as monitor, ThreadPoolExecutor(1) as beside:
+        beside.submit(import_trouble, "torch", "")  # takes seconds, in which processes make the kernels
         for made in device.in_processes(made_here, [(timed, arch) for timed in subjects]):
             yield from _rows({made.way: made}, arch, method, monitor)
 

@@ -7,7 +7,7 @@ family      its configurations and launches, as a record
 
 from __future__ import annotations
 
-from layoutalg.kernels.attention.family import ATTENTION_FAMILIES
+from layoutalg.kernels.attention.family import ATTENTION_FAMILIES, by_tma, memory
 from layoutalg.kernels.attention.problem import (
     ARRAYS,
     Align,

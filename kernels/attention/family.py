@@ -6,6 +6,7 @@ import functools
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy
@@ -16,16 +17,20 @@ from layoutalg.errors import ResourceError, ShapeError, UnsupportedError
 from layoutalg.kernels.attention.problem import ARRAYS, AttentionProblem, attention_problem
 from layoutalg.kernels.attention.program import LOG2_E, MOST_BLOCKS, MOST_STEPS, AttentionConfig, build
 from layoutalg.kernels.family import NEEDED, Candidate, Family, Traffic
+from layoutalg.kernels.model import Clock, Expected, Machine, Work, machine_of, moved_bytes, time_us
 
-CONFIGS: Mapping[int, Mapping[AttentionConfig, float]] = {
-    64: {AttentionConfig(3, 128): 535, AttentionConfig(2, 128): 460},
-    128: {AttentionConfig(2, 160): 680, AttentionConfig(2, 128): 655},
-    256: {AttentionConfig(2, 80, over=True): 785, AttentionConfig(2, 64, over=True): 735},
+CONFIGS: Mapping[int, tuple[AttentionConfig, ...]] = {
+    64: (AttentionConfig(3, 128), AttentionConfig(2, 128)),
+    128: (AttentionConfig(2, 160), AttentionConfig(2, 128)),
+    256: (AttentionConfig(2, 80, over=True), AttentionConfig(2, 64, over=True)),
 }
-"""The configurations by the elements of a head, with their TFLOP/s of long rows on an H200."""
+"""The configurations by the elements of a head."""
 
 TILE_STEPS = 1.5
 """The time of a tile of queries beside its steps of keys, in steps: what no product runs under."""
+
+OPERATIONS, EXPONENTIALS = 4096, 16
+"""Multiplications and additions of 16-bit wgmma, and ex2, per cycle of a multiprocessor."""
 
 EVEN = 1.03
 """The load of the busiest block, of the least that any order gives, at which fewer heads are near."""
@@ -39,17 +44,45 @@ def candidates(p: AttentionProblem, arch: str | Arch) -> Iterator[Candidate]:
     """The configurations, best first.  Raises UnsupportedError for other architectures than sm_90."""
     if find_arch(arch).name != "sm_90":
         raise UnsupportedError(f"attention on {find_arch(arch).name}: its wgmma and TMA are those of sm_90")
+    machine = machine_of(arch)
+    yield from map(Candidate, sorted(CONFIGS[p.d], key=lambda c: clock(p, c, arch)(machine).us))
 
-    def time(c: AttentionConfig) -> float:
-        return _near(p, c, _blocks(p, c, arch))[1] * c.rows * c.keys / CONFIGS[p.d][c]
 
-    yield from map(Candidate, sorted(CONFIGS[p.d], key=time))
+def clock(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> Clock:
+    """The time of the busiest block: of a step of keys the products and the exponentials, as far as neither
+    hides the other, and what is the same for all; beside it the bytes of memory.
+
+    >>> p = attention_problem(4, 16, 4096, causal=True)
+    >>> 380 < clock(p, AttentionConfig(2, 128), "sm_90")(machine_of("sm_90")).us < 460
+    True
+    """
+    blocks, scores = _blocks(p, c, arch), c.rows * c.keys
+    load, nbytes = _near(p, c, blocks)[1], moved_bytes(*memory(p, c, arch))
+
+    def time(m: Machine) -> Expected:
+        law = m.ways["attention"]
+        cycles = scores * (law["product"] * 4 * p.d / OPERATIONS + law["exp"] / EXPONENTIALS) + law["step"]
+        us = load * cycles / m.cycles_per_us
+        work = Work(nbytes, blocks=1, block_us=us, beside_us=law["start"], starts=blocks)
+        return Expected(time_us(work, m), "what the function of scores takes" if p.score else "")
+
+    return time
 
 
 def _blocks(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> int:
     """Blocks of a launch: as many as run at a time, or as there are tiles."""
     board, tiles = find_arch(arch).board, -(-p.m // c.rows) * p.heads * p.batch
     return max(1, min(tiles, board.sms if board else MOST_BLOCKS))
+
+
+def _steps(p: AttentionProblem, c: AttentionConfig) -> Any:
+    """The tiles of keys that each tile of queries of a head walks."""
+    first_row = numpy.arange(0, max(p.m, 1), c.rows)
+    end = numpy.full_like(first_row, p.n)
+    if p.right is not None:
+        end = numpy.clip(first_row + c.rows - 1 + p.reach, 0, p.n)
+    begin = numpy.maximum(first_row + p.begin, 0) if p.left is not None else 0 * first_row
+    return numpy.maximum(-(-end // c.keys) - begin // c.keys, 1)
 
 
 @functools.lru_cache(256)
@@ -59,13 +92,8 @@ def _near(p: AttentionProblem, c: AttentionConfig, blocks: int) -> tuple[int, fl
     Fewer heads together share more of the L2, and more of them, whose tiles are of all lengths from the
     longest to the shortest, are shared out more evenly.
     """
-    first_row = numpy.arange(0, max(p.m, 1), c.rows)
-    end = numpy.full_like(first_row, p.n)
-    if p.right is not None:
-        end = numpy.clip(first_row + c.rows - 1 + p.reach, 0, p.n)
-    begin = numpy.maximum(first_row + p.begin, 0) if p.left is not None else 0 * first_row
-    steps = numpy.maximum(-(-end // c.keys) - begin // c.keys, 1) + TILE_STEPS
-    rows, heads = len(first_row), p.heads * p.batch
+    steps = _steps(p, c) + TILE_STEPS
+    rows, heads = len(steps), p.heads * p.batch
     if steps.sum() * heads > MOST_STEPS // 2 * blocks:
         raise ResourceError(f"steps of {blocks} blocks", int(steps.sum()) * heads, MOST_STEPS // 2 * blocks)
     if rows * heads > MOST_WALKED:
@@ -128,10 +156,24 @@ def _scalars(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> dict[
 
 
 def memory(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> Traffic:
-    """Bytes that memory reads and writes at least: each array once."""
-    size = p.element.nbytes * p.d * p.batch
-    sums = 4 * p.batch * p.heads * p.m * p.sums
-    return Traffic(size * (p.heads * p.m + 2 * p.kv_heads * p.n), size * p.heads * p.m + sums)
+    """Bytes that memory reads and writes at least: each array once.
+
+    >>> memory(attention_problem(1, 2, 300, 100, 64), AttentionConfig(2, 128), "sm_90")
+    Traffic(read=128000, written=79200)
+    """
+    q, k, v, o = (p.element.nbytes * prod(p.shape(x)) for x in ARRAYS)
+    return Traffic(q + k + v, o + 4 * prod(p.shape("q")[:3]) * p.sums)
+
+
+def by_tma(p: AttentionProblem, c: AttentionConfig) -> Traffic:
+    """Bytes that TMA brings into shared memory, zeros past the ends among them, and takes out of it.
+
+    >>> by_tma(attention_problem(1, 2, 300, 100, 64), AttentionConfig(2, 128))
+    Traffic(read=294912, written=76800)
+    """
+    steps, heads, line = _steps(p, c), p.heads * p.batch, p.d * p.element.nbytes
+    brought = len(steps) * c.rows + 2 * c.keys * int(steps.sum())
+    return Traffic(heads * brought * line, heads * p.m * line)
 
 
 def _problem(
@@ -155,6 +197,8 @@ ATTENTION_FAMILIES = (
         any_sizes=any_sizes,
         way=lambda c: f"{c.rows}x{c.keys}",
         memory=memory,
+        clock=clock,
+        board="H200-SXM",
     ),
 )
 """The families of this room."""

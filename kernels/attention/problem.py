@@ -12,8 +12,8 @@ of the kernel language; what a window leaves out is -inf behind it:
 
     lambda s, b, h, i, j: s - (i - j).to("f32") * exp2(h.to("f32") * -0.5)      ALiBi of 16 heads
 
-Elements of v at keys that a query does not see have to be finite: their weight is 0, and 0 times infinity is
-NaN in the tiles that hold them.
+NaN in a query makes its row NaN, in a key the rows that see it, in v its column of those rows.  A kernel
+weighs a v that a query does not see by 0: where that v is not finite, its column of the query may be NaN too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ import numpy
 
 from layoutalg.codegen import instr
 from layoutalg.codegen.terms import Arithmetic, Value
-from layoutalg.dtype import DType, dtype
+from layoutalg.dtype import DType
+from layoutalg.dtype import dtype as find_dtype
 from layoutalg.errors import ArgumentTypeError, ShapeError, UnsupportedError, shown
 
 Align: TypeAlias = Literal["bottom-right", "top-left"]
@@ -105,6 +106,13 @@ class AttentionProblem:
         return self.score is None and self.scale > 0
 
     @property
+    def seen(self) -> Any:
+        """Whether query i sees key j, as an array (m, n)."""
+        i, j = numpy.arange(self.m)[:, None], numpy.arange(self.n)
+        ends = i + self.reach if self.right is not None else 0 * i + self.n
+        return (j < ends) & (j >= (i + self.begin if self.left is not None else 0))
+
+    @property
     def flops(self) -> int:
         """Multiplications and additions of the keys that are seen."""
         i = numpy.arange(self.m, dtype=numpy.int64)
@@ -140,18 +148,15 @@ def attention_problem(
     f16 1x2x100x300x64 window 128 0
     """
     n = m if n is None else n
-    for name, x, least in (
-        ("batch", batch, 0),
-        ("heads", heads, 1),
-        ("m", m, 0),
-        ("n", n, 0),
-        ("group", group, 1),
-    ):
+    for name, x in {"batch": batch, "heads": heads, "m": m, "n": n, "group": group}.items():
+        least = int(name in ("heads", "group"))
         if isinstance(x, bool) or not isinstance(x, int):
             raise ArgumentTypeError(f"attention with {name} = {shown(x)}: an integer is needed")
         if not least <= x <= MOST_LENGTH:
             raise ShapeError(f"attention with {name} = {x}: {least} to {MOST_LENGTH} are accepted")
-    element = _element(dtype)
+    element = find_dtype(dtype)
+    if element.name not in ("bf16", "f16"):
+        raise UnsupportedError(f"attention of {element}: bf16 and f16 are accepted")
     if d not in HEAD_DIMS:
         known = ", ".join(map(str, HEAD_DIMS))
         raise UnsupportedError(
@@ -170,13 +175,6 @@ def attention_problem(
     return AttentionProblem(
         batch, heads, m, n, d, element, group, sides[0], sides[1], align, factor, score, sums, tuple(strides)
     )
-
-
-def _element(name: Any) -> DType:
-    element = dtype(name)
-    if element.name not in ("bf16", "f16"):
-        raise UnsupportedError(f"attention of {element}: bf16 and f16 are accepted")
-    return element
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,12 +208,7 @@ def reference(p: AttentionProblem, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
     """
     wide = [numpy.asarray(x, numpy.float64) for x in (q, k, v)]
     k, v = (numpy.repeat(x, p.group, axis=1) for x in wide[1:])
-    i, j = numpy.arange(p.m)[:, None], numpy.arange(p.n)[None, :]
-    seen = numpy.ones((p.m, p.n), bool)
-    if p.right is not None:
-        seen &= j < i + p.reach
-    if p.left is not None:
-        seen &= j >= i + p.begin
+    seen, finite = p.seen, numpy.isfinite(v)
     with numpy.errstate(all="ignore"):
         s = wide[0] @ k.swapaxes(2, 3) * p.scale
         if p.score is not None:
@@ -226,5 +219,9 @@ def reference(p: AttentionProblem, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
         top = s.max(axis=-1, keepdims=True, initial=-numpy.inf)
         e = numpy.exp(s - numpy.where(top == -numpy.inf, 0, top))
         total = e.sum(axis=-1, keepdims=True)
-        o = numpy.where(total == 0, 0, e @ v / numpy.where(total == 0, 1, total))
+        o = e @ numpy.where(finite, v, 0)
+        for key in numpy.flatnonzero(~finite.all(axis=(0, 1, 3))):  # 0 times infinity of what is seen alone
+            added = e[..., key, None] * numpy.where(finite, 0, v)[..., key, None, :]
+            o += numpy.where(seen[:, key, None], added, 0)
+        o = numpy.where(total == 0, 0, o / numpy.where(total == 0, 1, total))
         return o, (numpy.log(total) + numpy.where(top == -numpy.inf, 0, top))[..., 0]

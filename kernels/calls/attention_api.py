@@ -18,8 +18,10 @@ import numpy
 
 from layoutalg.decide import is_injective
 from layoutalg.errors import AlignmentError, ArgumentTypeError, NotInjectiveError, ShapeError
-from layoutalg.kernels.attention import ARRAYS, Align, Score, attention_problem, reference
+from layoutalg.kernels.attention import Align, Score, attention_problem, reference
+from layoutalg.kernels.calls.api import permute
 from layoutalg.kernels.calls.arrays import (
+    UNIT_BYTES,
     View,
     check_apart,
     check_fellows,
@@ -32,6 +34,7 @@ from layoutalg.kernels.calls.arrays import (
 from layoutalg.kernels.calls.operation import Call, Operation, words_in
 from layoutalg.kernels.calls.reduce_api import check_element, is_dense
 from layoutalg.kernels.elements import ELEMENT, values_of, words_of
+from layoutalg.kernels.modes import compact_strides
 from layoutalg.layout import Layout
 
 KINDS = "bfloat16", "float16"
@@ -40,7 +43,7 @@ KINDS = "bfloat16", "float16"
 def attention(
     q: Any, k: Any, v: Any, causal: bool = False, window: tuple[int | None, int | None] = (None, None),
     align: Align = "bottom-right", scale: float | None = None, score_mod: Score | None = None,
-    return_lse: bool = False, out: Any = None, lse: Any = None, *, simulate: bool = False,
+    return_lse: bool = False, out: Any = None, lse: Any = None, *, copy: bool = True, simulate: bool = False,
 ) -> Any:  # fmt: skip
     """softmax(scale q k^T) v over the keys that a query sees, for arrays of (batch, heads, length, d).
 
@@ -50,13 +53,14 @@ def attention(
     first.  `scale` is 1 / sqrt(d) by default; `score_mod(score, batch, head, query, key)` is a formula of the
     kernel language for each score, behind the scale.  A query that sees no key gives zeros.  With
     `return_lse` the result is (o, lse), the logarithm of the sum of each row's e^score, float32, -inf where a
-    query sees no key; it is written to `lse` where that is given, a contiguous array.  Elements of v at keys
-    that are not seen have to be finite.  `simulate` runs the kernel for arrays on the CPU in the simulator.
+    query sees no key; it is written to `lse` where that is given, a contiguous array.  On a GPU, where v is
+    not finite at a key that a query does not see, its results of that column may be NaN.  Arrays that TMA
+    does not read or write, whose rows are not contiguous or do not start at multiples of 16 bytes, are
+    copied, unless `copy` is False.  `simulate` runs the kernel for arrays on the CPU in the simulator.
 
     Raises ShapeError for shapes that do not go together, UnsupportedError for other elements and heads,
-    AlignmentError for arrays on a GPU that TMA cannot read: rows have to be contiguous, and to start at
-    multiples of 16 bytes; ArgumentTypeError for what is not an array, arrays of several libraries or devices
-    and an `out` that overlaps.
+    AlignmentError for what has to be copied and may not be; ArgumentTypeError for what is not an array,
+    arrays of several libraries or devices and an `out` that overlaps.
 
     >>> import numpy
     >>> q, k, v = (numpy.ones((1, heads, 3, 64), "f2") for heads in (4, 2, 2))
@@ -67,12 +71,13 @@ def attention(
     if flag("return_lse", return_lse) and lse is None:
         like = view(q)
         lse = new_array(like, like.form.shape[:3], kind="float32").array
-    o = ATTENTION.compute((window, causal, align, scale, score_mod), (q, k, v, lse, out), simulate)
+    options = window, causal, align, scale, score_mod, copy
+    o = ATTENTION.compute(options, (q, k, v, lse, out), simulate)
     return (o, lse) if return_lse else o
 
 
 def _attended(
-    call: Call, window: Any, causal: bool, align: Align, scale: float | None, score: Score | None
+    call: Call, window: Any, causal: bool, align: Align, scale: float | None, score: Score | None, copy: bool
 ) -> Callable[[], object]:
     views, shapes = call.views, {name: call.views[name].form.shape for name in "qkv"}
     for name in "qkv":
@@ -108,10 +113,14 @@ def _attended(
         made()
         return partial(_of_nothing, target, views.get("lse"))
 
+    moved = [x for x in ("q", "k", "v", "out") if not _by_tma(views[x])] if flag("copy", copy) else []
+    if moved and (call.simulated or call.first.form.device is not None):
+        return _on_copies(call, (window, causal, align, scale, score, copy), moved)
+
     def problem(starts: Mapping[str, int] | None) -> Any:
         if starts is None:
             return made()
-        return made(strides=tuple(_steps("out" if x == "o" else x, views, starts) for x in ARRAYS))
+        return made(strides=tuple(_steps(x, views[x]) for x in ("q", "k", "v", "out")))
 
     def define() -> None:
         p, kind = made(), ELEMENT[call.first.form.kind]
@@ -125,19 +134,41 @@ def _attended(
     return call.planned("attention", problem, define)
 
 
-def _steps(name: str, views: Mapping[str, View], starts: Mapping[str, int]) -> tuple[int, int, int]:
-    """The strides of an array along batch, head and row, in elements, as TMA takes them."""
-    form = views[name].form
-    *outer, _ = dense = [d // form.itemsize for d in form.strides]
-    usual = form.shape[1] * form.shape[2] * form.shape[3], form.shape[2] * form.shape[3], form.shape[3]
-    steps = tuple(u if n == 1 else d for n, d, u in zip(form.shape, outer, usual, strict=False))
-    if starts[name] or dense[-1] != 1 or any(d <= 0 or d % 8 for d in steps):
+def _by_tma(v: View) -> bool:
+    """Whether TMA reads and writes the rows of an array: contiguous ones, at multiples of 16 bytes."""
+    outer = [d for n, d in zip(v.shape[:3], v.strides, strict=False) if n > 1]
+    whole = all(d > 0 and d % UNIT_BYTES == 0 for d in outer)
+    return whole and v.address % UNIT_BYTES == 0 and v.strides[3] == v.form.itemsize
+
+
+def _on_copies(call: Call, options: tuple[Any, ...], moved: list[str]) -> Callable[[], object]:
+    """The call on dense copies of the arrays that are `moved`."""
+    arrays = {name: v.array for name, v in call.views.items()}
+    copies = {x: new_array(call.views[x], call.views[x].shape).array for x in moved}
+    given = tuple((arrays | copies).get(x) for x in ATTENTION.arrays)
+
+    def run() -> None:
+        for x in moved:
+            if x != "out":
+                permute(arrays[x], range(4), copies[x])
+        ATTENTION.compute(options, given, call.simulated)
+        if "out" in copies:
+            permute(copies["out"], range(4), arrays["out"])
+
+    return run
+
+
+def _steps(name: str, v: View) -> tuple[int, int, int]:
+    """The strides of an array along batch, head and row, in elements."""
+    if not _by_tma(v):
         raise AlignmentError(
-            f"{name} starts at byte {starts[name]} of 16 with strides {form.strides} in bytes: TMA reads "
-            "rows that are contiguous and start at multiples of 16 bytes; copy it first",
-            offset=starts[name], required_bytes=16,
+            f"{name} starts at {v.address:#x} with strides {v.strides} in bytes: TMA reads rows that are "
+            "contiguous and start at multiples of 16 bytes; copy=True copies it",
+            offset=v.address, required_bytes=UNIT_BYTES,
         )  # fmt: skip
-    return steps[0], steps[1], steps[2]
+    sides = zip(v.shape, v.strides, compact_strides(v.shape), strict=True)
+    batch, head, row, _ = (u if n == 1 else d // v.form.itemsize for n, d, u in sides)
+    return batch, head, row
 
 
 def _of_nothing(target: View, lse: View | None) -> None:
@@ -148,6 +179,6 @@ def _of_nothing(target: View, lse: View | None) -> None:
 
 
 ATTENTION = Operation(
-    "attention", ("q", "k", "v", "lse", "out"), ("window", "causal", "align", "scale", "score_mod"),
+    "attention", ("q", "k", "v", "lse", "out"), ("window", "causal", "align", "scale", "score_mod", "copy"),
     _attended, needed=3, updated=("lse",),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Attention: the data on which it is verified, the bound of its error, and the problems that are timed.
 
 It is verified on numbers of N(0, 1), on scores so large that the first key or another one decides ("peaks"),
-and with NaN in some rows of q and k, beside PyTorch's back ends.
+and with NaN in some rows of q, k and v, beside PyTorch's back ends.
 
 Bounds.  Exponents of 2 are c (q k - max), made of sums of d products in floats and rounded; what they may be
 off is t, and e^t - 1 the relative error of a weight.  It is rounded to the type of v, which u bounds, and of
@@ -9,7 +9,8 @@ f16 to a multiple of 2^-24.  Weights and results are sums of n in floats, and so
 
     |o - exact| <= (u + 2 t + n 2^-22) sum w |v| / sum w  +  half a place of o
 
-The largest weight of a row is 1.  The logarithm of a sum is off by t + n 2^-22 and rounding.
+The largest weight of a row is 1.  The logarithm of a sum is off by t + n 2^-22 and rounding.  A result may be
+anything where a v of its column that the query does not see is not finite.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy
 
 from layoutalg.codegen.gpu import device_empty, random_normal, to_host
 from layoutalg.kernels import elements
-from layoutalg.kernels.attention import AttentionProblem, attention_problem, reference
+from layoutalg.kernels.attention import AttentionProblem, attention_problem, by_tma, memory, reference
 from layoutalg.kernels.checks.baselines import Launch, torch_attention
 from layoutalg.kernels.checks.record import Bench, Checks, Expected, Pace, not_defined
 from layoutalg.kernels.family import Family
@@ -50,41 +51,46 @@ def _buffers(p: AttentionProblem, trial: str, seed: int) -> dict[str, Any]:
         given["k"][:, :, :: max(1, p.n // 3)] *= 64
     if trial == "NaN":
         given["q"][:, :, ::7, 3] = numpy.nan
-        given["k"][:, :, p.n // 2, 5] = numpy.nan
+        given["k"][:, :, p.n // 2, 5] = given["v"][:, :, p.n // 3, 7] = numpy.nan
     made = {name: elements.bits_of(x.ravel(), p.element.name) for name, x in given.items()}
     made["dst"] = elements.set_bits(prod(p.shape("o")), p.element.nbytes)
     return made | ({"lse": elements.set_bits(prod(p.shape("o")[:3]), 4)} if p.sums else {})
 
 
-def errors(p: AttentionProblem, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
-    """The bounds of o and lse for arrays of numbers, see the module's text."""
-    o, lse = reference(p, q, k, v)
+def errors(p: AttentionProblem, q: Any, k: Any, v: Any, o: Any, lse: Any) -> tuple[Any, Any]:
+    """The bounds of o and lse, the definition's, for arrays of numbers; see the module's text."""
     with numpy.errstate(all="ignore"):
         size = [numpy.abs(numpy.nan_to_num(x)) for x in (q, k)]
         keys = numpy.repeat(size[1].max(axis=2, keepdims=True, initial=0), p.group, axis=1)
         largest = abs(p.scale) * (size[0] * keys).sum(axis=3, keepdims=True)
         t = numpy.expm1(largest * (p.d + 4) * 2.0**-23 + 2.0**-21)
         half = elements.HALF_PLACE[p.element.name]
+        finite = numpy.isfinite(v)
+        v = numpy.where(finite, v, 0)
         weighed = reference(p, q, k, numpy.abs(v))[0]
         rest = p.n * 2.0**-22
         least = 2.0**-25 * p.n * numpy.abs(v).max(initial=0) if p.element.name == "f16" else 0.0
         allowed = (half + 2 * t + rest) * weighed * (1 + half) + half * numpy.abs(o) + least
         sums = t[..., 0] + rest + numpy.abs(lse) * 2.0**-22
-    return allowed + elements.SMALLEST_SUM[p.element.name], numpy.where(numpy.isfinite(lse), sums, 0.0)
+        bad = ~finite.all(axis=(0, 1, 3))
+        hidden = numpy.repeat(~p.seen[:, bad] @ ~finite[:, :, bad], p.group, axis=1)
+        allowed = numpy.nan_to_num(allowed) + elements.SMALLEST_SUM[p.element.name]
+    return numpy.where(hidden, numpy.inf, allowed), numpy.where(numpy.isfinite(lse), sums, 0.0)
 
 
 def _expected(p: AttentionProblem, c: Any, given: Mapping[str, Any]) -> Expected:
-    arrays = [
+    q, k, v = (
         elements.values_of(given[name][: prod(p.shape(name))], p.element.name).reshape(p.shape(name))
         for name in "qkv"
-    ]
-    (o, lse), (allowed, of_sums) = reference(p, *arrays), errors(p, *arrays)
+    )
+    o, lse = reference(p, q, k, v)
+    allowed, of_sums = errors(p, q, k, v, o, lse)
     places = numpy.arange(o.size).reshape(o.shape)
     beside = None
     if p.sums:
         rows = numpy.arange(lse.size).reshape(lse.shape)
-        beside = Expected("lse", lse, numpy.nan_to_num(of_sums), "f32", rows)
-    return Expected("dst", o, numpy.nan_to_num(allowed), p.element.name, places, beside)
+        beside = Expected("lse", lse, of_sums, "f32", rows)
+    return Expected("dst", o, allowed, p.element.name, places, beside)
 
 
 def _array_bytes(p: AttentionProblem) -> int:
@@ -144,6 +150,11 @@ def bench(family: Family) -> Bench:
     """The benchmark of the family."""
     contenders = {name: lambda p, arrays, name=name: _by(name, p, arrays) for name in ("cudnn", "flash")}
     pace = Pace(9, sample_ms=3.0, sets=1)
+
+    def notes(p: AttentionProblem, c: Any, arch: str) -> dict[str, int]:
+        return {"memory bytes": sum(memory(p, c, arch)), "tma bytes": sum(by_tma(p, c))}
+
     return Bench(
-        _arrays, contenders, _check, _cases, unit="TFLOP/s", work=lambda p: p.flops, pace=lambda p: pace
-    )
+        _arrays, contenders, _check, _cases, unit="TFLOP/s", work=lambda p: p.flops, record="attended_rate",
+        pace=lambda p: pace, notes=notes,
+    )  # fmt: skip

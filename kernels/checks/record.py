@@ -173,7 +173,7 @@ class Bench:
     work: Callable[[Any], int] = lambda problem: problem.moved_bytes
     limit: str = ""
     seed: int = 0
-    record: Literal["rate", "reduced_rate", "product_rate"] = "rate"
+    record: Literal["rate", "reduced_rate", "product_rate", "attended_rate"] = "rate"
     steps_size: int = 0
     pace: Callable[[Any], Pace] = lambda problem: Pace()
     notes: Callable[[Any, Any, str], Mapping[str, Any]] = lambda problem, config, arch: {}

@@ -207,6 +207,15 @@ ROOMS: Mapping[str, Callable[[random.Random], Case]] = {
 """What draws the problems of a room."""
 
 
+def attended(rng: random.Random) -> Case:
+    """Attention of drawn sizes and masks, which no room has."""
+    shape = rng.randint(1, 4), 2 * rng.randint(1, 16), rng.randint(1, 1 << 14), rng.choice((64, 128, 256))
+    sides = tuple(rng.choice((None, None, rng.randint(0, 4096))) for _ in "lr")
+    asked: dict[str, Any] = {"shape": shape, "dtype": rng.choice(("bf16", "f16")), "window": sides}
+    asked |= {"group": rng.choice((1, 2))}
+    return Case("attention", "sm_90", {**asked, "causal": rng.random() < 0.4, "sums": rng.random() < 0.5})
+
+
 def drawn(room: str, seed: int, count: int) -> Iterator[Case]:
     """The problems of a room, the same for the same seed."""
     rng = random.Random(f"{seed} {room}")

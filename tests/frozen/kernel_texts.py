@@ -29,7 +29,7 @@ from layoutalg.codegen.program import dynamic_bytes
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.checks import bench_of
-from tests.frozen.chosen_kinds import ROOMS, Case
+from tests.frozen.chosen_kinds import ROOMS, Case, attended
 
 STORED = Path(__file__).parents[1] / "data" / "kernel_texts.json"
 SEED, DRAWN, FEW = 20261129, 300, 12
@@ -39,17 +39,9 @@ ARCHS = {"gemm-sm75": "sm_75", "gemm-sm90": "sm_90a"}
 """Of the cases of the bench; of other families it is sm_90."""
 
 
-def _attended(rng: random.Random) -> Case:
-    shape = rng.randint(1, 4), 2 * rng.randint(1, 16), rng.randint(1, 1 << 14), rng.choice((64, 128, 256))
-    sides = tuple(rng.choice((None, None, rng.randint(0, 4096))) for _ in "lr")
-    asked: dict[str, Any] = {"shape": shape, "dtype": rng.choice(("bf16", "f16")), "window": sides}
-    asked |= {"group": rng.choice((1, 2))}
-    return Case("attention", "sm_90", {**asked, "causal": rng.random() < 0.4, "sums": rng.random() < 0.5})
-
-
 def drawn(family: str, count: int = DRAWN) -> list[Case]:
     """Random problems of a family, by the generator of its room; fewer are the first of more."""
-    rooms = (*ROOMS.values(), _attended)
+    rooms = (*ROOMS.values(), attended)
     (draw,) = (d for d in rooms if any(d(random.Random(n)).family == family for n in range(99)))
     rng = random.Random(f"{SEED} {family}")
     cases = iter(lambda: draw(rng), None)

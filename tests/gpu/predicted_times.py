@@ -3,7 +3,8 @@
 python -m tests.gpu.predicted_times SEED OUT.json [COUNT] [SECONDSs]     draw, time, print errors, write
 python -m tests.gpu.predicted_times plot OUT.json OUT.svg     the times of a file as a scatter plot
 
-Problems are those of tests.frozen.chosen_kinds: 1e5 to 3e8 elements of rows, moves and maps, and products.
+Problems are those of tests.frozen.chosen_kinds: 1e5 to 3e8 elements of rows, moves and maps, products, and
+attention.
 Each is computed as the model chooses it, on a cold L2 with the host ahead.  Of errors |expected / timed - 1|
 are printed the median, the share under 10 % and the ninth tenth, by family, with what times leave out, and
 the launches that are furthest off.
@@ -25,7 +26,7 @@ from layoutalg.codegen.gpu import gpu_status
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.tuning.board import Case
-from tests.frozen.chosen_kinds import ROOMS
+from tests.frozen.chosen_kinds import ROOMS, attended
 from tests.gpu.timing import cold_us, in_time, seconds_of, write
 
 COUNT, SECONDS, ROUNDS = 200, 110.0, 7
@@ -46,7 +47,8 @@ def drawn(text: str) -> list[Case]:
     >>> [case.family for n in range(3) for case in drawn(f"1 {n}")][:2]
     ['prod', 'rms_norm']
     """
-    case = list(ROOMS.values())[int(text.split()[-1]) % len(ROOMS)](random.Random(f"times {text}"))
+    draws = *ROOMS.values(), attended
+    case = draws[int(text.split()[-1]) % len(draws)](random.Random(f"times {text}"))
     family = FAMILIES[case.family]
     try:
         problem = case.problem

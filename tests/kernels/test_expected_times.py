@@ -30,9 +30,6 @@ PRODUCT_TYPES = {
     "gemm-sm90": ("bf16", "f16"), "gemv": ("bf16", "f16", "f32"),
 }  # fmt: skip
 
-TIMED = [family for name, family in FAMILIES.items() if name != "attention"]
-"""The families that state a time; attention ranks its ways by rates that were measured, and states none."""
-
 DRAWN = 4
 """Problems of a family."""
 
@@ -54,15 +51,17 @@ def floor_ns(family: Family, p: Any, board: Board) -> float:
     """What the board takes at least: its bytes by its bandwidth, its operations by its peak."""
     if bench_of(family).unit == "GB/s":
         return 1e9 * float(bench_of(family).work(p)) / board.dram_bytes_per_s
-    nbytes = p.products * ((p.m + p.n) * p.k * p.operand.nbytes + p.m * p.n * p.result.nbytes)
     tensor = board.f16_tensor_flops_per_s or board.f32_flops_per_s
+    if family.name == "attention":
+        return 1e9 * float(p.flops / tensor)
+    nbytes = p.products * ((p.m + p.n) * p.k * p.operand.nbytes + p.m * p.n * p.result.nbytes)
     peak = board.f32_flops_per_s if family.name in ("gemm-simt", "gemv") else tensor
     peak *= 2 if p.operand.bits == 8 else 1
     return 1e9 * float(max(nbytes / board.dram_bytes_per_s, p.flops / peak))
 
 
 @pytest.mark.deep(only=("0-layer_norm",))
-@pytest.mark.parametrize("family", TIMED, ids=lambda f: f.name)
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=lambda f: f.name)
 @pytest.mark.parametrize("seed", first(1, range(DRAWN)))
 def test_no_time_beats_its_board(family: Family, seed: int) -> None:
     board, p = find_board(ARCH[family.board]), drawn(family, seed)

@@ -13,12 +13,14 @@ every such statement is taken, so that a kernel with more of them has more mutan
 
     for mutant in mutants(kernel):
         mutant.label, mutant.kernel
+    for mutant in islice(mutants(kernel, Random(7)), 100):      some of them, without making the others
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
 from layoutalg.codegen.expr import Const, Expr, Var, as_expr, minus, substitute, variables
@@ -61,10 +63,12 @@ class Mutant:
     kernel: Kernel
 
 
-def mutants(kernel: Kernel) -> Iterator[Mutant]:
-    """Every mutant of a kernel, no two with the same statements; labels are unique."""
+def mutants(kernel: Kernel, rng: Random | None = None) -> Iterator[Mutant]:
+    """Every mutant of a kernel, in a random order if one is given, no two with the same statements; labels
+    are unique."""
     seen, labels = {str(kernel)}, set()
-    for what, body, barriers in _all(kernel):
+    every = list(_all(kernel))
+    for what, body, barriers in rng.sample(every, len(every)) if rng else every:
         other = replace(kernel, body=body, barriers=barriers)
         text = f"{other} {[b.count for b in barriers]}"
         if text in seen or str(other) in seen:

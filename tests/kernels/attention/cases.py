@@ -43,11 +43,12 @@ class Case:
         group: Literal["block", "warp"] = "block",
         words: Mapping[str, int] = MappingProxyType({}),
     ) -> str:
-        """What is wrong of the results, or is refused, of the kernel or of another one; empty if nothing."""
-        given = _buffers(self.p, self.trial, self.seed)
+        """What is wrong of the results, or is refused, of the kernel as it is printed, or of another one as
+        it is; empty if nothing."""
+        given, words = _buffers(self.p, self.trial, self.seed), {**dict(self.sequence.scalars), **words}
         try:
-            ran = replace(self.sequence, kernels=(printed(kernel or self.sequence.kernels[0]),))
-            ran = replace(ran, scalars=tuple({**dict(ran.scalars), **words}.items()))
+            own = kernel or printed(self.sequence.kernels[0])
+            ran = replace(self.sequence, kernels=(own,), scalars=tuple(words.items()))
             simulate_sequence(ran, given, group=group, seed=self.seed, trace=False)
         except LayoutAlgError as error:
             return str(error)
@@ -71,5 +72,5 @@ def drawn(seed: int) -> Case:
         window=(left, right), align=rng.choice(("bottom-right", "top-left")),
     )  # fmt: skip
     keys = rng.choice((16, 48, 64, 80))
-    c = AttentionConfig(rng.choice((2, 3)), keys, rng.choice((2, 3)), rng.random() < 0.7, rng.random() < 0.5)
+    c = AttentionConfig(rng.choice((2, 3)), keys, rng.choice((2, 3)), over=rng.random() < 0.5)
     return Case(p, c, rng.choice((1, 2, 5)), rng.choice(("normal", "normal", "peaks", "NaN")), seed)

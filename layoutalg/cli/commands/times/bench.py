@@ -437,9 +437,71 @@ def _product_answer(where: Timings, steps: Rows, rows: Rows) -> ProductTimings:
     return taken(ProductTimings, where, steps=map(shown, steps), rows=map(shown, rows))
 
 
+# --- attention -----------------------------------------------------------------------------------------
+
+_ATTENDED = ("ours", "cudnn", "flash")
+
+
+def _attended_ratio(row: BenchRow) -> float | None:
+    """Our rate over that of the faster back end."""
+    return min((x for x in map(row.ratio, _ATTENDED[1:]) if x is not None), default=None)
+
+
+def _attended_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
+    from layoutalg.kernels.bench import mean_of
+
+    columns = ("problem", "way", "registers", "ours", "cuDNN", "FlashAttention", "ratio", "L2 / memory")
+    cells = (
+        (row.problem, row.way, str(row.registers), *(_rate(row.rates[x]) for x in _ATTENDED),
+         _factor(_attended_ratio(row), 3), _factor(row.notes["tma bytes"] / row.notes["memory bytes"], 1))
+        for row in rows
+    )  # fmt: skip
+    yield Table(f"{family} {where}, TFLOP/s", columns, cells, left=2)
+    yield "L2 / memory: the bytes that TMA moves, over those that memory has to, as predicted."
+    if (mean := mean_of(map(_attended_ratio, rows))) is not None:
+        yield f"Geometric mean of the ratios to the faster one: {mean:.3f}."
+
+
+@dataclass(frozen=True)
+class AttendedRow:
+    """TFLOP/s of attention, and of PyTorch's back ends; null where one cannot; the ratio to the faster."""
+
+    problem: str
+    way: str
+    registers: Count
+    ours_tflop_per_s: Amount
+    cudnn_tflop_per_s: Amount | None
+    flash_tflop_per_s: Amount | None
+    ratio: Amount | None
+    predicted_memory_bytes: Positive
+    predicted_tma_bytes: Positive
+    """Bytes that TMA brings into shared memory and takes out of it."""
+    run: RunAnswer
+
+
+@dataclass(frozen=True)
+class AttendedTimings(Timings, Answer, command="bench"):
+    """Rates of attention."""
+
+    attended: tuple[AttendedRow, ...]
+
+
+def _attended_answer(where: Timings, steps: Rows, rows: Rows) -> AttendedTimings:
+    shown = (
+        taken(
+            AttendedRow, row, **{f"{x}_tflop_per_s": row.rates[x] for x in _ATTENDED},
+            ratio=_attended_ratio(row), predicted_memory_bytes=row.notes["memory bytes"],
+            predicted_tma_bytes=row.notes["tma bytes"], run=run_answer(row),
+        )
+        for row in rows
+    )  # fmt: skip
+    return taken(AttendedTimings, where, attended=shown)
+
+
 RECORDS: Mapping[str, tuple[Callable[..., Iterator[Table | str]], Callable[..., Answer]]] = {
     "rate": (_moved_tables, _moved_answer),
     "reduced_rate": (_reduced_tables, _reduced_answer),
     "product_rate": (_product_tables, _product_answer),
+    "attended_rate": (_attended_tables, _attended_answer),
 }
 """The tables, and the record of the answer, of each kind of row."""
