@@ -96,9 +96,11 @@ def time_us(w: Work, m: Machine, power: float = POWER) -> float:
     return float(m.launch_us - m.halving_us * halvings + w.beside_us + p_norm(*parts, power=power))
 
 
-def stream_us(nbytes: float, instructions: float, blocks: int, threads: int, flight: int, m: Machine) -> float:
-    """The microseconds of a launch that goes through memory once: `instructions` of all warps, in blocks of so
-    many threads, each with `flight` bytes on their way.
+def stream_us(
+    nbytes: float, instructions: float, blocks: int, threads: int, flight: int, m: Machine
+) -> float:
+    """The microseconds of a launch that goes through memory once: `instructions` of all warps, in blocks of
+    so many threads, each with `flight` bytes on their way.
 
     >>> from layoutalg.kernels.model import machine_of
     >>> round(stream_us(1e8, 1e6, 4096, 256, 64, machine_of("sm_90")), 1)

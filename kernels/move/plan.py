@@ -324,7 +324,7 @@ def _least_us(tile: Stage, arch: str | Arch) -> float:
     Padding moves rows apart at least as far as it moves the last element's place, so that no tile gets
     smaller.  A swizzle joins no loads, and loads and chunks take a wavefront each.
     """
-    m, found = machine_of(arch), [*_arranged(tile)] or [tile]
+    m, found = machine_of(arch), [*_arranged(tile)]
     loads = min(len(reads(stage)) for stage in found)
     wavefronts = (tile.loads + tile.stores * loads) / 32
     return min(time_us(tile_work(x, m, _work(x, loads, 0), wavefronts), m, SUM) for x in found)
