@@ -102,8 +102,8 @@ def columns(x: ColumnWays) -> Iterator[NormConfig]:
     fit = (c for c in held if c.hold == "registers" or x.room)
     yield from sorted(fit, key=lambda c: norm_us(x, c))[:HELD_WAYS]
     if x.clusters > 1 and not x.apart:
-        by_clusters = slabs(x.form.count, x.tiles(1), x.vec, x.vector_bytes, x.machine.sms, x.clusters)
-        yield from (c for _, c in by_clusters if c.rows_per_block <= x.across)
+        by_clusters = slabs(x.form.count, x.vec, x.vector_bytes, x.machine.sms, x.clusters)
+        yield from (c for c in by_clusters if c.rows_per_block <= x.across)
     if (c := x.held(x.lanes(SECTOR_BYTES))).threads < MOST_THREADS:
         yield c
     yield from _columns_twice(x)

@@ -42,7 +42,7 @@ the same terms, wherever elements stay:
     waiting    waves of blocks, or of clusters, x what a block takes alone
     beside     barriers of all blocks, and a second kernel
 
-Notes.  Numbers are fitted to 4,365 times on one H200 with a cold L2 (2026-11-30; tests/data/row_ways.json has
+XX
 those of 111 norms): of ways within a tenth of the fastest of their problem 83 % are expected within 10 %.
 """
 
@@ -52,7 +52,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from math import ceil, gcd, inf, sqrt
+from math import ceil, gcd, inf, log2, sqrt
 from types import MappingProxyType
 
 from layoutalg.dtype import DType
@@ -60,7 +60,7 @@ from layoutalg.errors import ResourceError
 from layoutalg.kernels.model import Machine, Work, moved_bytes, time_us
 from layoutalg.kernels.rowwise.forms import Stream, rows_of, with_fold
 from layoutalg.kernels.rowwise.norms import NormProblem
-from layoutalg.kernels.rowwise.packed import NORM, PackedWalk, packed_us
+from layoutalg.kernels.rowwise.packed import NORM, PackedWalk, along, packed_us
 from layoutalg.kernels.rowwise.tensors import Form
 from layoutalg.kernels.rowwise.unaligned import MaskedRows
 from layoutalg.kernels.rowwise.walk import (
@@ -123,21 +123,26 @@ WIDTHS: Mapping[int, float] = MappingProxyType({64: 0.84, 128: 0.91})
 WIDEST = 0.95
 """The same of wider ones."""
 
-TORN_LINES = 0.4
+TORN_LINES = 0.21
 """The part of a line that each slab's row costs beside where rows start inside of sectors."""
 
-VECTOR, STAGED, ELEMENT, CONVERTED = 28.0, 9.0, 9.0, 12.0
-"""Instructions of a thread per vector, more in shared memory, per element, more of two bytes."""
+VECTOR, STAGED, ELEMENT = 44.0, 10.5, 4.9
+"""Instructions of a thread per vector, more in shared memory, per element, twice as many of two bytes."""
 
-ALONE_US, ROUND_US, JOIN_US, BY_ONE_US = 0.1, 0.07, 0.025, 1.0
+ALONE_US, ROUND_US, JOIN_US, BY_ONE_US = 0.73, 0.019, 0.0365, 1.17
 """Microseconds of a block, per round of its threads, and per value that threads join; those of the warp that
 joins for all, between two barriers."""
 
-ALONE: Mapping[int, float] = MappingProxyType({1: 1.1, 2: 1.04})
+ALONE: Mapping[int, float] = MappingProxyType({1: 1.24, 2: 1.12})
 """The factor of blocks of which a multiprocessor has so many: few do not hide each other's waits."""
 
-TOUCHED = 0.55
-"""Wavefronts of a line that a load or a store touches."""
+TOUCHED, TOUCHED_SECTOR, MOST_TOUCHED = 1.83, 0.4, 3.0
+"""Wavefronts of a line that a load or a store touches; bytes that each byte counts for of the sectors that a
+warp's load touches beside its own, and the most of these per byte."""
+
+FURTHER_INPUT, FEW_SLABS = 0.89, 0.55
+"""The share of the instructions and wavefronts that a residual adds; the power of the share of
+multiprocessors that are busy."""
 
 
 def held_us(x: Ways, c: NormConfig) -> float:
@@ -157,17 +162,20 @@ def held_us(x: Ways, c: NormConfig) -> float:
     except ResourceError:
         return inf
     torn = TORN_LINES * LINE_BYTES / width if apart and vector_bytes < VECTOR_BYTES else 0.0
+    beside = _touched(x, c, SECTOR_BYTES) * SECTOR_BYTES / (WARP * vector_bytes) - 1
+    torn += TOUCHED_SECTOR * min(MOST_TOUCHED, max(0.0, beside))
     warps = -(-c.threads // WARP) * rounds * max(slabs, x.machine.sms)  # idle multiprocessors issue nothing
     narrow = min(1.0, max(SECTOR_BYTES, width) / SIDE_BYTES)
     nbytes = x.problem.moved_bytes / (WIDTHS.get(width, WIDEST) * narrow)
-    element = ELEMENT + CONVERTED * (vector_bytes < WORD_BYTES * vec)
+    element = ELEMENT * (1 + (vector_bytes < WORD_BYTES * vec))
+    inputs = 1 + FURTHER_INPUT * (len(x.problem.read) - 1)
     joined = parts * vec * (side / WARP if by_one else 1)
     added_us = x.machine.load_us * ceil(rounds / c.depth) * x.problem.norm.adds  # sums wait for their loads
     alone = ALONE.get(each, 1.0)
     work = Work(
-        alone * nbytes * (1 + torn) / min(1.0, slabs / x.machine.sms),
-        alone * warps * (VECTOR + STAGED * shared + vec * element),
-        2 * warps * TOUCHED * _lines(x, side),
+        alone * nbytes * (1 + torn) / min(1.0, slabs / x.machine.sms) ** FEW_SLABS,
+        alone * warps * (VECTOR * inputs + STAGED * shared + vec * element),
+        2 * warps * TOUCHED * inputs * _touched(x, c, LINE_BYTES),
         slabs,
         x.machine.sms * each,
         alone * (ALONE_US + ROUND_US * rounds + JOIN_US * joined + BY_ONE_US * by_one + added_us),
@@ -176,18 +184,14 @@ def held_us(x: Ways, c: NormConfig) -> float:
     return time_us(work, x.machine)
 
 
-def _lines(x: Ways, side: int) -> float:
-    """Lines of a warp's load, of `side` threads side by side."""
-    lead, size, together = x.form.lead, x.element.nbytes, min(WARP, side)
-    wide, run, pitch = together * x.vector_bytes, size, abs(lead.src) * size
-    if lead.src == 1:
-        run = min(lead.extent * size, wide)
-        pitch = abs(x.form.kept[1].src) * size if len(x.form.kept) > 1 else LINE_BYTES
-    return (
-        WARP
-        / together
-        * max(1, wide / LINE_BYTES, wide / run * min(max(run, LINE_BYTES), pitch) / LINE_BYTES)
-    )
+def _touched(x: Ways, c: NormConfig, unit_bytes: int) -> float:
+    """Units of memory that the first load of a warp touches, of `rows_per_block` threads side by side."""
+    size, lanes, found = x.element.nbytes, min(WARP, c.threads), set[int]()
+    for lane in range(lanes):
+        row, across = divmod(lane, c.rows_per_block)
+        start = (along(x.form.kept, across * c.vec) + along(x.form.reduced, row)) * size
+        found.update(range(start // unit_bytes, (start + c.vec * size - 1) // unit_bytes + 1))
+    return len(found) * WARP / lanes
 
 
 @lru_cache(1024)
@@ -210,9 +214,8 @@ WIDE: Mapping[int, float] = MappingProxyType({256: 0.95, 128: 0.91})
 NARROW: Mapping[int, float] = MappingProxyType({256: 0.78, 128: 0.88})
 """The same of elements of two bytes."""
 
-BY_CLUSTER: Mapping[int, float] = MappingProxyType({1: 1.0, 2: 0.985, 4: 0.965, 8: 0.94, 16: 0.92})
-"""The factor of that share in clusters of so many blocks."""
-
+CLUSTERS, PER_HALVING = (1, 2, 4, 8, 16), 0.02
+"""Blocks of a cluster, and what each doubling of them takes from that share."""
 
 FULL_BYTES, BY_FILLED = 192 << 10, 0.3
 """The least bytes that a multiprocessor keeps, so that enough loads are in flight, and the power of fewer."""
@@ -220,10 +223,12 @@ FULL_BYTES, BY_FILLED = 192 << 10, 0.3
 APART = 0.25
 """Waves by which the clusters, or blocks, of many waves end apart."""
 
+TOGETHER = ((3, 256, 1), (2, 256, 8), (1, 512, 8))
+"""Blocks that share a multiprocessor, threads of each, and vectors of a thread that may be in registers.
+Blocks that are alone there go from slab to slab."""
 
-TOGETHER = ((3, 256, 1, 1.0), (3, 128, 0, 0.985), (2, 256, 8, 0.97), (1, 512, 8, 0.9))
-"""Blocks that share a multiprocessor, threads of each, vectors of a thread that may be in registers, and what
-is left of the share of a copy.  Blocks that are alone there go from slab to slab."""
+BY_BLOCKS = MappingProxyType({3: 1.0, 2: 0.97, 1: 0.9})
+"""What is left of the share of a copy where so many blocks share a multiprocessor."""
 
 
 def slab_bytes(vec: int, vector_bytes: int, lanes: int, threads: int, staged: int, cluster: int) -> int:
@@ -247,46 +252,55 @@ def neighbours(nbytes: int, threads: int) -> int:
     return max(1, min(MULTIPROCESSOR_BYTES // (nbytes + RESERVED_BYTES), by_registers))
 
 
-def slabs(
-    rows: int, columns: int, vec: int, vector_bytes: int, sms: int, clusters: int
-) -> Iterator[tuple[float, NormConfig]]:
-    """All slabs of `rows` that fit, of `columns` vectors side by side, for clusters of up to so many blocks.
+def slabs(rows: int, vec: int, vector_bytes: int, sms: int, clusters: int) -> Iterator[NormConfig]:
+    """All slabs of `rows` that fit, of vectors of so many bytes, for clusters of up to so many blocks.
 
-    Each has the share of a copy that is expected.
-
-    >>> _, best = max(slabs(8192, 2048, 4, 16, 132, 16), key=lambda one: one[0])
-    >>> best.rows_per_block, best.cluster
-    (8, 16)
+    >>> sorted({c.cluster for c in slabs(8192, 4, 16, 132, 16)})
+    [4, 8, 16]
     """
-    by_width = WIDE if vector_bytes == WORD_BYTES * vec else NARROW
-    for width, of_width in by_width.items():
+    for width, cluster in product(_shares(vec, vector_bytes), CLUSTERS):
         lanes = width // vector_bytes
-        for cluster, of_cluster in BY_CLUSTER.items():
-            for blocks, threads, held, of_blocks in TOGETHER:
-                each = threads // lanes
-                if cluster > clusters or lanes > WARP or cluster * each >= rows:
-                    continue
-                rounds = -(-rows // (cluster * each))
-                room = MULTIPROCESSOR_BYTES // blocks - RESERVED_BYTES
-                room -= slab_bytes(vec, vector_bytes, lanes, threads, 0, cluster)
-                staged = min(rounds, room // (threads * vector_bytes))
-                if staged < 1 or rounds - staged > held:
-                    continue
-                resident = resident_clusters(sms, cluster, blocks)
-                filled = blocks * rounds * threads * vector_bytes / FULL_BYTES
-                share = of_width * of_cluster * of_blocks * min(1.0, filled) ** BY_FILLED
-                share *= _of_waves(ceil(columns / lanes) / resident)
-                alone = blocks == 1 and cluster > 1
-                parts = {"staged": staged if staged < rounds else 0, "resident": resident if alone else 0}
-                yield share, NormConfig(vec, lanes, each, "shared", cluster=cluster, **parts)
+        for blocks, threads, held in TOGETHER:
+            each = threads // lanes
+            if cluster > clusters or lanes > WARP or cluster * each >= rows:
+                continue
+            rounds = -(-rows // (cluster * each))
+            room = MULTIPROCESSOR_BYTES // blocks - RESERVED_BYTES
+            room -= slab_bytes(vec, vector_bytes, lanes, threads, 0, cluster)
+            staged = min(rounds, room // (threads * vector_bytes))
+            if staged >= 1 and rounds - staged <= held:
+                resident = resident_clusters(sms, cluster, blocks) if blocks == 1 < cluster else 0
+                parts = {"staged": staged if staged < rounds else 0, "resident": resident}
+                yield NormConfig(vec, lanes, each, "shared", cluster=cluster, **parts)
+
+
+def _shares(vec: int, vector_bytes: int) -> Mapping[int, float]:
+    """The shares of a copy by the width of a slab."""
+    return WIDE if vector_bytes == WORD_BYTES * vec else NARROW
 
 
 def slab_us(x: Ways, c: NormConfig) -> float:
-    """Microseconds of one of them."""
-    across = ceil(x.form.outputs / c.vec)
-    found = slabs(x.form.count, across, c.vec, x.vector_bytes, x.machine.sms, c.cluster)
-    share = next((share for share, known in found if known == c), WIDEST)
-    return time_us(Work(x.problem.moved_bytes / WIDEST / share), x.machine)
+    """Microseconds that the model gives slabs that clusters keep."""
+    m, lanes, rounds = x.machine, c.rows_per_block, Schedule(x.walk(c), c).rounds
+    nbytes = slab_bytes(c.vec, x.vector_bytes, lanes, c.threads, c.staged or rounds, c.cluster)
+    most = max(blocks for blocks, threads, _ in TOGETHER if blocks == 1 or threads >= c.threads)
+    blocks, count = min(most, neighbours(nbytes, c.threads)), ceil(x.form.outputs / c.vec / lanes)
+    places = max(1, resident_clusters(m.sms, c.cluster, blocks))
+    share = _shares(c.vec, x.vector_bytes).get(lanes * x.vector_bytes, WIDEST) * BY_BLOCKS[blocks]
+    share *= 1 - PER_HALVING * log2(c.cluster)
+    share *= min(1.0, blocks * rounds * c.threads * x.vector_bytes / FULL_BYTES) ** BY_FILLED
+    share *= _of_waves(max(1.0, count / places)) * WIDEST
+    alone = _alone_us(x, c, rounds)  # of the first wave: the share has what the others wait
+    started = min(count, c.resident or count) * c.cluster
+    moved = x.problem.moved_bytes / share
+    return time_us(Work(moved, block_us=alone, beside_us=CLUSTER_US, starts=started), m)
+
+
+def _alone_us(x: Ways, c: NormConfig, rounds: int) -> float:
+    """Microseconds of a block that has a multiprocessor alone."""
+    nbytes = rounds * c.threads * x.vector_bytes * len(x.problem.read)
+    peers = PEER_US * c.cluster * (c.cluster > 1)
+    return ROW_US + STEP_US * rounds + ROW_BYTE_US * nbytes + WARP_US * c.threads / WARP + peers
 
 
 def _of_waves(waves: float) -> float:
@@ -384,34 +398,38 @@ def _filled(blocks: int, threads: int, sms: int) -> float:
     """The share of the memory's rate: blocks may be few, and unevenly spread over the multiprocessors."""
     fill: float = min(1.0, blocks * threads / (sms * ENOUGH)) ** BY_ENOUGH
     uneven, waves = ceil(blocks / sms) * sms / blocks, blocks * threads / (sms * RESIDENT)
-    last = 1.0 if waves <= 1 else _of_waves(waves)
-    return fill * sqrt(last) / (1 + 0.5 * (uneven - 1))
+    return fill * sqrt(_of_waves(max(1.0, waves))) / (1 + 0.5 * (uneven - 1))
 
 
 REGISTERS_SHARED, REGISTERS_HELD = ((40, 1.5), (64, 2.0)), ((28, 1.25), (32, 2.0))
 """Registers of a thread beside the words that it holds, and for each of these, of elements of four bytes and
 of two: where some are in shared memory, and where none is."""
 
-ROW_VECTOR, APART_MODE, STAGED_VECTOR, TWICE = 21.0, 26.0, 65.0, 0.75
+ROW_VECTOR, APART_MODE, STAGED_VECTOR, TWICE = 9.8, 87.0, 92.0, 3.0
 """Instructions of a thread per vector, more for each mode of a row beyond one, and in shared memory; the
 factor more of what is read twice."""
 
-EXPONENTIAL, PARAMETER, CUT_ELEMENT, CUT_PIECE, KEPT_MODE = 5.0, 15.5, 10.3, 60.0, 30.0
+EXPONENTIAL, PARAMETER, CUT_ELEMENT, CUT_PIECE, KEPT_MODE = 1.0, 9.1, 16.5, 56.0, 30.0
 """Instructions of a thread per element of a softmax, for each parameter, of vectors that rows cut, and that
 pieces of rows cut; of a warp for each kept mode beyond one."""
 
-ROW_LINE, CUT_LINE = 0.5, 1.22
-"""Wavefronts of a line that a load or a store touches, and one of single elements."""
+ROW_LINE, CUT_LINE, ROW_INPUT = 0.41, 1.54, 0.37
+"""Wavefronts of a line that a load or a store touches, and one of single elements; the share of instructions
+and wavefronts that a residual adds."""
 
-ROW_US, STEP_US, PEER_US, ROW_BYTE_US, CLUSTER_US = 0.95, 0.054, 0.044, 2.6e-5, 0.65
-"""Microseconds of a block: alone, per round of its threads, per block of its cluster, and per byte that it
-holds; of a launch of clusters."""
+ROW_US, STEP_US, WARP_US, PEER_US, ROW_BYTE_US, CLUSTER_US = 0.82, 0.05, 0.0047, 0.071, 3.16e-5, 0.37
+"""Microseconds of a block: alone, per round of its threads, per warp, per block of its cluster, and per byte
+that it holds; of a launch of clusters."""
 
-SHARED_SECTOR, MOST_SHARED, FEW_BLOCKS, ROW_RATE = 0.44, 3.0, 0.48, 0.984
+SHARED_SECTOR, MOST_SHARED, FEW_BLOCKS, LAST_BLOCKS, ROW_RATE = 1.49, 1.45, 0.28, 0.47, 1.09
 """Bytes that each byte counts for which is read beside a piece, in sectors that pieces share, and the most
-of these per byte; the power of the share of multiprocessors that are busy, and that of the memory's rate."""
+of these per byte; the power of the share of multiprocessors that are busy, that of the last wave, and the
+share of the memory's rate."""
 
-SPLIT_US, GRID_TURN_US = 3.4, 6.5
+LONE: Mapping[int, float] = MappingProxyType({1: 1.12, 2: 1.12, 3: 1.07, 4: 1.07})
+"""The factor of the bytes of rows, of whose blocks a multiprocessor has so many."""
+
+SPLIT_US, GRID_TURN_US = 3.4, 6.7
 """Microseconds beside of two kernels, of which the second waits for the first, and of each turn of resident
 blocks."""
 
@@ -441,8 +459,7 @@ def row_us(x: Ways, c: NormConfig) -> float:
     rounds, staged = schedule.rounds, schedule.staged
     base, each_word = (REGISTERS_HELD if c.hold == "registers" else REGISTERS_SHARED)[size < WORD_BYTES]
     registers = int(base + each_word * (c.depth if twice else rounds - staged) * words)
-    block_bytes = c.threads * c.vec * size
-    shared = staged * block_bytes + c.threads * c.cluster // 4
+    shared = staged * c.threads * c.vec * size + c.threads * c.cluster // 4
     try:
         each = _neighbours(
             x.chip.name, c.threads, min(registers, REGISTERS // c.threads, MOST_REGISTERS), shared
@@ -456,27 +473,30 @@ def row_us(x: Ways, c: NormConfig) -> float:
     # short pieces of a row are cut in all rounds, a row in the first and the last
     cut = (rounds if walk.outer else min(2, rounds)) * c.vec * isinstance(walk, MaskedRows)
     further = [max(0, sum(d.extent > 1 for d in modes) - 1) for modes in (x.form.reduced, x.form.kept)]
-    vector = ROW_VECTOR + APART_MODE * further[0] + STAGED_VECTOR * staged / rounds * (c.hold == "shared")
+    inputs = 1 + ROW_INPUT * (len(p.read) - 1)
+    vector = (ROW_VECTOR + APART_MODE * further[0]) * inputs
+    vector += STAGED_VECTOR * staged / rounds * (c.hold == "shared")
     vector += c.vec * (PARAMETER * len(p.parameters) + EXPONENTIAL * (p.formula == "softmax"))
     warp = KEPT_MODE * further[1] + rounds * vector * (1 + TWICE * twice)
-    warp += (CUT_PIECE if walk.outer else CUT_ELEMENT) * cut
-    warps = walk.blocks * ceil(c.threads / WARP) * ceil(walk.blocks / m.sms) * m.sms / walk.blocks
-    busy = min(1.0, walk.blocks / m.sms) ** FEW_BLOCKS
+    warp += (CUT_PIECE if walk.outer else CUT_ELEMENT) * cut * inputs
+    warps = ceil(c.threads / WARP) * ceil(walk.blocks / m.sms) * m.sms  # idle multiprocessors issue nothing
+    rate = ROW_RATE * min(1.0, walk.blocks / m.sms) ** FEW_BLOCKS
+    if not c.together:
+        lone = LONE.get(each, 1.0) if walk.blocks > m.sms else 1.0
+        rate /= lone * _last_wave(walk.blocks / c.cluster / clusters)
     read = p.moved_bytes - p.written_bytes + read_again(p, walk, c, m)
     if c.splits > 1 and not c.together and read > p.moved_bytes - p.written_bytes:
         read += FOUND_SHARE * m.l2_bytes  # what a second kernel finds in the L2 saves no time
     read *= 1 + SHARED_SECTOR * min(MOST_SHARED, beside)
-    alone = ROW_US + STEP_US * rounds
-    alone += ROW_BYTE_US * rounds * block_bytes * len(p.read) + PEER_US * c.cluster * (c.cluster > 1)
     turns = ceil(walk.places * c.splits / c.resident) if c.together else 0
     return time_us(
         Work(
-            moved_bytes(read, p.written_bytes) / busy / ROW_RATE,
+            moved_bytes(read, p.written_bytes) / rate,
             warps * warp,
-            warps * lines * (2 * rounds * ROW_LINE + CUT_LINE * cut),
+            warps * lines * inputs * (2 * rounds * ROW_LINE + CUT_LINE * cut),
             blocks=walk.blocks / c.cluster,
             at_once=clusters,
-            block_us=0.0 if c.together else alone,
+            block_us=0.0 if c.together else _alone_us(x, c, rounds),
             beside_us=GRID_TURN_US * turns
             if turns
             else SPLIT_US * (c.splits > 1) + CLUSTER_US * (c.cluster > 1),
@@ -484,6 +504,12 @@ def row_us(x: Ways, c: NormConfig) -> float:
         ),
         m,
     )
+
+
+def _last_wave(waves: float) -> float:
+    """The factor of the time that memory takes: the last wave leaves multiprocessors idle."""
+    whole = int(waves)
+    return (whole + (waves - whole) ** (1 - LAST_BLOCKS)) / waves if waves > 1 else 1.0
 
 
 def _pieces(x: Ways, c: NormConfig) -> tuple[float, float]:

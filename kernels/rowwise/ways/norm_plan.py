@@ -49,6 +49,7 @@ from layoutalg.kernels.rowwise.walk import (
 from layoutalg.kernels.rowwise.ways.norm_columns import SPLIT_BYTES, STREAM_BYTES, ColumnWays, columns
 from layoutalg.kernels.rowwise.ways.norm_model import (
     BLOCK_BYTES,
+    CLUSTERS,
     GRID_DEPTH,
     GRID_STAGED,
     HELD_THREADS,
@@ -76,8 +77,11 @@ SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
 LEAST_PART_BYTES = 4 << 10
 """The least bytes of a row that a block of a cluster keeps."""
 
-CLUSTERS, LONG_THREADS = (1, 2, 3, 4, 6, 8, 12, 16), (128, 256, 512, 1024)
-"""The numbers of blocks of those clusters, and of threads of a block, that are tried."""
+LONG_THREADS = (128, 256, 512, 1024)
+"""The numbers of threads of a block of those clusters that are tried."""
+
+LEAST_SIDE = 8
+"""The least number of several rows of a block that is tried."""
 
 STREAM_WAYS, CUT_LINES = 3, 2
 """The number of ways by streams that are configurations; the lines of a long piece of a row where pieces
@@ -244,7 +248,8 @@ def _held(x: Ways, steps: int) -> Iterator[NormConfig]:
         if share == MOST_THREADS or -(-steps // share) * x.words <= HELD_WORDS:
             for threads in HELD_THREADS if share <= max(HELD_THREADS) else (share,):
                 side = threads // share
-                if side and (side == 1 or threads == HELD_THREADS[0] or side < 2 * x.form.outputs):
+                several = side < 2 * x.form.outputs or threads == HELD_THREADS[0]
+                if side == 1 or (several and side >= LEAST_SIDE):
                     yield NormConfig(x.vec, side, share, "registers")
         share *= 2
 

@@ -254,7 +254,7 @@ def a_shared_vector(rng: random.Random) -> Case | None:
 
 
 DRAWN: dict[str, tuple[int, int, Callable[[random.Random], Case | None]]] = {
-    "norm": (14, 10, a_norm),
+    "norm": (14, 9, a_norm),
     "given vector": (6, 2, a_given_vector),
     "reduction": (16, 10, a_reduction),
     "shared vector": (4, 6, a_shared_vector),
