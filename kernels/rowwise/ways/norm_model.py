@@ -14,9 +14,6 @@ All that fits is ranked by its time, see `model`:
     issue      instructions of all warps: of vectors and their elements, and of the warp that joins
     waiting    waves of blocks x what a block takes alone
 
-Notes.  Numbers were fitted to 1,063 times of slabs of 153 drawn tensors on one H200 (2026-11-30): first
-choices have 0.958 of the fastest.
-
 Slabs of columns that a cluster keeps.  A norm over columns is bound by memory, and memory by how much of a
 row is touched at once: a copy through slabs of 64 bytes has 0.64 to 0.73 of the rate of a plain one, through
 slabs of 128 bytes 0.79 to 0.85, of 256 bytes 0.87 to 0.95.  Wide slabs need large clusters, which leave
@@ -42,8 +39,8 @@ the same terms, wherever elements stay:
     waiting    waves of blocks, or of clusters, x what a block takes alone
     beside     barriers of all blocks, and a second kernel
 
-XX
-those of 111 norms): of ways within a tenth of the fastest of their problem 83 % are expected within 10 %.
+Notes.  Numbers are fitted to 1,810 times of long rows (tests/data/long_rows.json), to 37 norms of which up to
+20 ways were timed with nothing beside (2026-12-01) and, from 12 microseconds on, to 64 timed before.
 """
 
 from __future__ import annotations
@@ -123,26 +120,25 @@ WIDTHS: Mapping[int, float] = MappingProxyType({64: 0.84, 128: 0.91})
 WIDEST = 0.95
 """The same of wider ones."""
 
-TORN_LINES = 0.21
+TORN_LINES = 0.17
 """The part of a line that each slab's row costs beside where rows start inside of sectors."""
 
-VECTOR, STAGED, ELEMENT = 44.0, 10.5, 4.9
+VECTOR, STAGED, ELEMENT = 42.0, 11.5, 4.7
 """Instructions of a thread per vector, more in shared memory, per element, twice as many of two bytes."""
 
-ALONE_US, ROUND_US, JOIN_US, BY_ONE_US = 0.73, 0.019, 0.0365, 1.17
+ALONE_US, ROUND_US, JOIN_US, BY_ONE_US = 0.74, 0.014, 0.0365, 1.15
 """Microseconds of a block, per round of its threads, and per value that threads join; those of the warp that
 joins for all, between two barriers."""
 
-ALONE: Mapping[int, float] = MappingProxyType({1: 1.24, 2: 1.12})
+ALONE: Mapping[int, float] = MappingProxyType({1: 1.23, 2: 1.1})
 """The factor of blocks of which a multiprocessor has so many: few do not hide each other's waits."""
 
-TOUCHED, TOUCHED_SECTOR, MOST_TOUCHED = 1.83, 0.4, 3.0
+TOUCHED, TOUCHED_SECTOR, MOST_TOUCHED = 2.07, 0.37, 3.0
 """Wavefronts of a line that a load or a store touches; bytes that each byte counts for of the sectors that a
 warp's load touches beside its own, and the most of these per byte."""
 
-FURTHER_INPUT, FEW_SLABS = 0.89, 0.55
-"""The share of the instructions and wavefronts that a residual adds; the power of the share of
-multiprocessors that are busy."""
+FEW_SLABS = 0.6
+"""The power of the share of multiprocessors that are busy."""
 
 
 def held_us(x: Ways, c: NormConfig) -> float:
@@ -168,7 +164,7 @@ def held_us(x: Ways, c: NormConfig) -> float:
     narrow = min(1.0, max(SECTOR_BYTES, width) / SIDE_BYTES)
     nbytes = x.problem.moved_bytes / (WIDTHS.get(width, WIDEST) * narrow)
     element = ELEMENT * (1 + (vector_bytes < WORD_BYTES * vec))
-    inputs = 1 + FURTHER_INPUT * (len(x.problem.read) - 1)
+    inputs = len(x.problem.read)
     joined = parts * vec * (side / WARP if by_one else 1)
     added_us = x.machine.load_us * ceil(rounds / c.depth) * x.problem.norm.adds  # sums wait for their loads
     alone = ALONE.get(each, 1.0)
@@ -405,31 +401,29 @@ REGISTERS_SHARED, REGISTERS_HELD = ((40, 1.5), (64, 2.0)), ((28, 1.25), (32, 2.0
 """Registers of a thread beside the words that it holds, and for each of these, of elements of four bytes and
 of two: where some are in shared memory, and where none is."""
 
-ROW_VECTOR, APART_MODE, STAGED_VECTOR, TWICE = 9.8, 87.0, 92.0, 3.0
+ROW_VECTOR, APART_MODE, STAGED_VECTOR, TWICE = 5.4, 162.0, 53.0, 2.4
 """Instructions of a thread per vector, more for each mode of a row beyond one, and in shared memory; the
 factor more of what is read twice."""
 
-EXPONENTIAL, PARAMETER, CUT_ELEMENT, CUT_PIECE, KEPT_MODE = 1.0, 9.1, 16.5, 56.0, 30.0
+EXPONENTIAL, PARAMETER, CUT_ELEMENT, CUT_PIECE, KEPT_MODE = 2.2, 11.6, 14.4, 44.5, 30.0
 """Instructions of a thread per element of a softmax, for each parameter, of vectors that rows cut, and that
 pieces of rows cut; of a warp for each kept mode beyond one."""
 
-ROW_LINE, CUT_LINE, ROW_INPUT = 0.41, 1.54, 0.37
-"""Wavefronts of a line that a load or a store touches, and one of single elements; the share of instructions
-and wavefronts that a residual adds."""
+ROW_LINE, CUT_LINE = 0.26, 1.6
+"""Wavefronts of a line that a load or a store touches, and one of single elements."""
 
-ROW_US, STEP_US, WARP_US, PEER_US, ROW_BYTE_US, CLUSTER_US = 0.82, 0.05, 0.0047, 0.071, 3.16e-5, 0.37
+ROW_US, STEP_US, WARP_US, PEER_US, ROW_BYTE_US, CLUSTER_US = 0.78, 0.0414, 0.0032, 0.0666, 3.11e-5, 0.515
 """Microseconds of a block: alone, per round of its threads, per warp, per block of its cluster, and per byte
 that it holds; of a launch of clusters."""
 
-SHARED_SECTOR, MOST_SHARED, FEW_BLOCKS, LAST_BLOCKS, ROW_RATE = 1.49, 1.45, 0.28, 0.47, 1.09
+SHARED_SECTOR, MOST_SHARED, FEW_BLOCKS, LAST_BLOCKS = 1.05, 1.54, 0.21, 0.43
 """Bytes that each byte counts for which is read beside a piece, in sectors that pieces share, and the most
-of these per byte; the power of the share of multiprocessors that are busy, that of the last wave, and the
-share of the memory's rate."""
+of these per byte; the power of the share of multiprocessors that are busy, and that of the last wave."""
 
-LONE: Mapping[int, float] = MappingProxyType({1: 1.12, 2: 1.12, 3: 1.07, 4: 1.07})
+LONE: Mapping[int, float] = MappingProxyType({1: 1.07, 2: 1.07, 3: 1.03, 4: 1.03})
 """The factor of the bytes of rows, of whose blocks a multiprocessor has so many."""
 
-SPLIT_US, GRID_TURN_US = 3.4, 6.7
+SPLIT_US, GRID_TURN_US = 3.4, 6.0
 """Microseconds beside of two kernels, of which the second waits for the first, and of each turn of resident
 blocks."""
 
@@ -473,14 +467,13 @@ def row_us(x: Ways, c: NormConfig) -> float:
     # short pieces of a row are cut in all rounds, a row in the first and the last
     cut = (rounds if walk.outer else min(2, rounds)) * c.vec * isinstance(walk, MaskedRows)
     further = [max(0, sum(d.extent > 1 for d in modes) - 1) for modes in (x.form.reduced, x.form.kept)]
-    inputs = 1 + ROW_INPUT * (len(p.read) - 1)
-    vector = (ROW_VECTOR + APART_MODE * further[0]) * inputs
+    vector = (ROW_VECTOR + APART_MODE * further[0]) * (inputs := len(p.read))
     vector += STAGED_VECTOR * staged / rounds * (c.hold == "shared")
     vector += c.vec * (PARAMETER * len(p.parameters) + EXPONENTIAL * (p.formula == "softmax"))
     warp = KEPT_MODE * further[1] + rounds * vector * (1 + TWICE * twice)
     warp += (CUT_PIECE if walk.outer else CUT_ELEMENT) * cut * inputs
     warps = ceil(c.threads / WARP) * ceil(walk.blocks / m.sms) * m.sms  # idle multiprocessors issue nothing
-    rate = ROW_RATE * min(1.0, walk.blocks / m.sms) ** FEW_BLOCKS
+    rate = min(1.0, walk.blocks / m.sms) ** FEW_BLOCKS
     if not c.together:
         lone = LONE.get(each, 1.0) if walk.blocks > m.sms else 1.0
         rate /= lone * _last_wave(walk.blocks / c.cluster / clusters)
