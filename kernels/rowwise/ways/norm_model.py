@@ -39,7 +39,7 @@ the same terms, wherever elements stay:
     waiting    waves of blocks, or of clusters, x what a block takes alone
     beside     barriers of all blocks, and a second kernel
 
-Notes.  Numbers are fitted to 1,810 times of long rows (tests/data/long_rows.json), to 37 norms of which up to
+Notes.  Numbers are fitted to 2,181 times of long rows (tests/data/long_rows.json), to 37 norms of which up to
 20 ways were timed with nothing beside (2026-12-01) and, from 12 microseconds on, to 64 timed before.
 """
 
