@@ -18,9 +18,7 @@ from layoutalg.kernels.rowwise.walk import (
     SECTOR_BYTES,
     WARP,
     WORD_BYTES,
-    Walk,
     power_above,
-    row_ends,
 )
 from layoutalg.kernels.rowwise.ways.norm_model import held_columns, norm_us, slabs
 from layoutalg.kernels.rowwise.ways.schedule import NormConfig, Ways
@@ -73,18 +71,9 @@ class ColumnWays(Ways):
         """Threads side by side whose vectors are so many bytes, no more than there are columns."""
         return max(1, min(MOST_SIDE, 1 << (nbytes // self.pitch_bytes).bit_length() - 1, self.across))
 
-    def slab(self, side: int) -> Walk:
-        """The walk of tiles with so many threads side by side."""
-        return self.walk(NormConfig(self.vec, side, 1, "global"))
-
-    @cached_property
-    def apart(self) -> bool:
-        """True where rows do not start at sectors."""
-        return any(v * self.element.nbytes % SECTOR_BYTES for v in row_ends(self.form))
-
     def tiles(self, side: int) -> int:
         """Slabs with so many threads side by side."""
-        return self.slab(side).tiles
+        return self.walk(NormConfig(self.vec, side, 1, "global")).tiles
 
     def enough(self, side: int) -> bool:
         """True when there are tiles for nearly all multiprocessors."""
@@ -123,7 +112,7 @@ def _columns_twice(x: ColumnWays) -> Iterator[NormConfig]:
     threads = MOST_THREADS if x.vector_bytes < WORD_BYTES else 512
     yield from (twice(side, threads, 16) for side in (wide, line) if x.enough(side))
     least, most = (LONE_STEPS, 8) if x.vec == 1 else (LEAST_STEPS, 4)
-    tiles = x.slab(wide).tiles
+    tiles = x.tiles(wide)
     parts = (blocks * x.machine.sms // tiles for blocks in (most, most // 2, most // 4))
     short = min(2 * x.machine.sms // tiles, steps * wide * x.pitch_bytes // SPLIT_BYTES)
     splits = next((n for n in parts if n and steps // n >= least), max(1, short))

@@ -45,6 +45,7 @@ Notes.  Numbers are fitted to 2,181 times of long rows (tests/data/long_rows.jso
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -145,7 +146,6 @@ def held_us(x: Ways, c: NormConfig) -> float:
     """Microseconds that the model gives slabs of columns that a block holds; infinite where none fits."""
     rows, vector_bytes, vec, side = x.form.count, x.vector_bytes, c.vec, c.rows_per_block
     across = x.form.outputs // vec
-    apart = any(v * x.element.nbytes % SECTOR_BYTES for v in row_ends(x.form))
     rounds, slabs, width = -(-rows // c.threads_per_row), ceil(across / side), side * vector_bytes
     shared, by_one = c.hold == "shared", c.resident > 0
     # parts of a block whose threads have one statistic before they exchange through shared memory
@@ -153,11 +153,9 @@ def held_us(x: Ways, c: NormConfig) -> float:
     parts = units if units > 1 else 0
     registers = 20 + 3 * vec + 8 * by_one + (0 if shared else rounds * x.words)
     shared_bytes = rounds * c.threads * vector_bytes * shared + 2 * parts * side * vec * WORD_BYTES
-    try:
-        each = _neighbours(x.chip.name, c.threads, min(registers, REGISTERS // c.threads, 255), shared_bytes)
-    except ResourceError:
+    if not (each := _neighbours(x.chip.name, c.threads, registers, shared_bytes)):
         return inf
-    torn = TORN_LINES * LINE_BYTES / width if apart and vector_bytes < VECTOR_BYTES else 0.0
+    torn = TORN_LINES * LINE_BYTES / width if x.apart and vector_bytes < VECTOR_BYTES else 0.0
     beside = _touched(x, c, SECTOR_BYTES) * SECTOR_BYTES / (WARP * vector_bytes) - 1
     torn += TOUCHED_SECTOR * min(MOST_TOUCHED, max(0.0, beside))
     warps = -(-c.threads // WARP) * rounds * max(slabs, x.machine.sms)  # idle multiprocessors issue nothing
@@ -191,10 +189,13 @@ def _touched(x: Ways, c: NormConfig, unit_bytes: int) -> float:
 
 
 @lru_cache(1024)
-def _neighbours(arch: str, threads: int, registers_per_thread: int, shared_bytes: int) -> int:
-    return occupancy_of(
-        arch, threads=threads, registers_per_thread=registers_per_thread, shared_bytes=shared_bytes
-    ).blocks_per_sm
+def _neighbours(arch: str, threads: int, registers: int, shared_bytes: int) -> int:
+    """Blocks of a multiprocessor whose threads want so many registers; 0 where none fits."""
+    held = min(registers, REGISTERS // threads, MOST_REGISTERS)
+    with contextlib.suppress(ResourceError):
+        block = occupancy_of(arch, threads=threads, registers_per_thread=held, shared_bytes=shared_bytes)
+        return block.blocks_per_sm
+    return 0
 
 
 MULTIPROCESSOR_BYTES, BLOCK_BYTES, RESERVED_BYTES = 228 << 10, 227 << 10, 1 << 10
@@ -204,11 +205,8 @@ REGISTERS, LEAST_REGISTERS, MOST_REGISTERS = 1 << 16, 64, 255
 """Registers of a multiprocessor, which a block may have alone, of a thread as many as are enough, and the
 most of one."""
 
-WIDE: Mapping[int, float] = MappingProxyType({256: 0.95, 128: 0.91})
-"""The share of a copy that slabs of so many bytes have, of elements of four bytes."""
-
 NARROW: Mapping[int, float] = MappingProxyType({256: 0.78, 128: 0.88})
-"""The same of elements of two bytes."""
+"""The same of elements of two bytes, in the widths of slabs that clusters keep."""
 
 CLUSTERS, PER_HALVING = (1, 2, 4, 8, 16), 0.02
 """Blocks of a cluster, and what each doubling of them takes from that share."""
@@ -254,7 +252,7 @@ def slabs(rows: int, vec: int, vector_bytes: int, sms: int, clusters: int) -> It
     >>> sorted({c.cluster for c in slabs(8192, 4, 16, 132, 16)})
     [4, 8, 16]
     """
-    for width, cluster in product(_shares(vec, vector_bytes), CLUSTERS):
+    for width, cluster in product(NARROW, CLUSTERS):
         lanes = width // vector_bytes
         for blocks, threads, held in TOGETHER:
             each = threads // lanes
@@ -272,7 +270,7 @@ def slabs(rows: int, vec: int, vector_bytes: int, sms: int, clusters: int) -> It
 
 def _shares(vec: int, vector_bytes: int) -> Mapping[int, float]:
     """The shares of a copy by the width of a slab."""
-    return WIDE if vector_bytes == WORD_BYTES * vec else NARROW
+    return WIDTHS if vector_bytes == WORD_BYTES * vec else NARROW
 
 
 def slab_us(x: Ways, c: NormConfig) -> float:
@@ -454,14 +452,8 @@ def row_us(x: Ways, c: NormConfig) -> float:
     base, each_word = (REGISTERS_HELD if c.hold == "registers" else REGISTERS_SHARED)[size < WORD_BYTES]
     registers = int(base + each_word * (c.depth if twice else rounds - staged) * words)
     shared = staged * c.threads * c.vec * size + c.threads * c.cluster // 4
-    try:
-        each = _neighbours(
-            x.chip.name, c.threads, min(registers, REGISTERS // c.threads, MOST_REGISTERS), shared
-        )
-    except ResourceError:
-        return inf
-    clusters = resident_clusters(m.sms, c.cluster, each)
-    if not clusters:
+    each = _neighbours(x.chip.name, c.threads, registers, shared)
+    if not (clusters := resident_clusters(m.sms, c.cluster, each)):
         return inf
     beside, lines = _pieces(x, c)
     # short pieces of a row are cut in all rounds, a row in the first and the last
