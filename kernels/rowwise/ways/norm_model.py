@@ -39,7 +39,7 @@ the same terms, wherever elements stay:
     waiting    waves of blocks, or of clusters, x what a block takes alone
     beside     barriers of all blocks, and a second kernel
 
-Notes.  Numbers are fitted to 2,181 times of long rows (tests/data/long_rows.json), to 37 norms of which up to
+Notes.  Numbers are fitted to 2,181 times of long rows (tests/data/long_rows.json), to 55 norms of which up to
 20 ways were timed with nothing beside (2026-12-01) and, from 12 microseconds on, to 64 timed before.
 """
 
@@ -121,24 +121,24 @@ WIDTHS: Mapping[int, float] = MappingProxyType({64: 0.84, 128: 0.91})
 WIDEST = 0.95
 """The same of wider ones."""
 
-TORN_LINES = 0.17
+TORN_LINES = 0.053
 """The part of a line that each slab's row costs beside where rows start inside of sectors."""
 
-VECTOR, STAGED, ELEMENT = 42.0, 11.5, 4.7
+VECTOR, STAGED, ELEMENT = 43.7, 11.6, 4.25
 """Instructions of a thread per vector, more in shared memory, per element, twice as many of two bytes."""
 
-ALONE_US, ROUND_US, JOIN_US, BY_ONE_US = 0.74, 0.014, 0.0365, 1.15
+ALONE_US, ROUND_US, JOIN_US, BY_ONE_US = 0.73, 0.0124, 0.0388, 1.1
 """Microseconds of a block, per round of its threads, and per value that threads join; those of the warp that
 joins for all, between two barriers."""
 
-ALONE: Mapping[int, float] = MappingProxyType({1: 1.23, 2: 1.1})
+ALONE: Mapping[int, float] = MappingProxyType({1: 1.21, 2: 1.09})
 """The factor of blocks of which a multiprocessor has so many: few do not hide each other's waits."""
 
-TOUCHED, TOUCHED_SECTOR, MOST_TOUCHED = 2.07, 0.37, 3.0
+TOUCHED, TOUCHED_SECTOR, MOST_TOUCHED = 2.44, 0.27, 3.0
 """Wavefronts of a line that a load or a store touches; bytes that each byte counts for of the sectors that a
 warp's load touches beside its own, and the most of these per byte."""
 
-FEW_SLABS = 0.6
+FEW_SLABS = 0.59
 """The power of the share of multiprocessors that are busy."""
 
 
@@ -399,29 +399,29 @@ REGISTERS_SHARED, REGISTERS_HELD = ((40, 1.5), (64, 2.0)), ((28, 1.25), (32, 2.0
 """Registers of a thread beside the words that it holds, and for each of these, of elements of four bytes and
 of two: where some are in shared memory, and where none is."""
 
-ROW_VECTOR, APART_MODE, STAGED_VECTOR, TWICE = 5.4, 162.0, 53.0, 2.4
+ROW_VECTOR, APART_MODE, STAGED_VECTOR, TWICE = 7.6, 80.0, 40.0, 2.26
 """Instructions of a thread per vector, more for each mode of a row beyond one, and in shared memory; the
 factor more of what is read twice."""
 
-EXPONENTIAL, PARAMETER, CUT_ELEMENT, CUT_PIECE, KEPT_MODE = 2.2, 11.6, 14.4, 44.5, 30.0
+EXPONENTIAL, PARAMETER, CUT_ELEMENT, CUT_PIECE, KEPT_MODE = 1.9, 11.5, 14.5, 53.0, 30.0
 """Instructions of a thread per element of a softmax, for each parameter, of vectors that rows cut, and that
 pieces of rows cut; of a warp for each kept mode beyond one."""
 
-ROW_LINE, CUT_LINE = 0.26, 1.6
+ROW_LINE, CUT_LINE = 0.226, 1.62
 """Wavefronts of a line that a load or a store touches, and one of single elements."""
 
-ROW_US, STEP_US, WARP_US, PEER_US, ROW_BYTE_US, CLUSTER_US = 0.78, 0.0414, 0.0032, 0.0666, 3.11e-5, 0.515
+ROW_US, STEP_US, WARP_US, PEER_US, ROW_BYTE_US, CLUSTER_US = 0.817, 0.0418, 0.00244, 0.0633, 3.09e-5, 0.554
 """Microseconds of a block: alone, per round of its threads, per warp, per block of its cluster, and per byte
 that it holds; of a launch of clusters."""
 
-SHARED_SECTOR, MOST_SHARED, FEW_BLOCKS, LAST_BLOCKS = 1.05, 1.54, 0.21, 0.43
+SHARED_SECTOR, MOST_SHARED, FEW_BLOCKS, LAST_BLOCKS = 1.05, 1.57, 0.233, 0.446
 """Bytes that each byte counts for which is read beside a piece, in sectors that pieces share, and the most
 of these per byte; the power of the share of multiprocessors that are busy, and that of the last wave."""
 
 LONE: Mapping[int, float] = MappingProxyType({1: 1.07, 2: 1.07, 3: 1.03, 4: 1.03})
 """The factor of the bytes of rows, of whose blocks a multiprocessor has so many."""
 
-SPLIT_US, GRID_TURN_US = 3.4, 6.0
+SPLIT_US, GRID_TURN_US = 3.4, 6.1
 """Microseconds beside of two kernels, of which the second waits for the first, and of each turn of resident
 blocks."""
 

@@ -198,7 +198,7 @@ ROW_WAYS = json.loads((Path(__file__).parents[2] / "data" / "row_ways.json").rea
 configuration (python -m tests.gpu.first_choices 9501 out.json 400 52s 20ways norms "adding norms" sums)."""
 
 
-@each(("name", "least", "mean"), [("fixed", 0.915, 0.985), ("drawn", 0.925, 0.979), ("few", 0.84, 0.938)])
+@each(("name", "least", "mean"), [("fixed", 0.915, 0.984), ("drawn", 0.925, 0.979), ("few", 0.84, 0.938)])
 def test_what_keeps_long_rows_is_near_the_best_of_all_that_was_measured(
     name: str, least: float, mean: float
 ) -> None:
