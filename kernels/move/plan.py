@@ -301,9 +301,9 @@ def _widths(stage: Stage) -> Iterator[Stage]:
 
 
 def _threaded(stage: Stage, threads: int) -> Stage:
-    """The tile with so many threads."""
-    loading, storing = _loading(stage, threads), _storing(stage, threads)
-    return stage.arranged(threads=threads, loading=loading, storing=storing)
+    """The tile with so many threads, of which as many load as have rounds with one place in their row."""
+    loading = _whole_periods(stage.chunks, stage.loads, threads)
+    return stage.arranged(threads=threads, loading=loading, storing=_storing(stage, threads))
 
 
 def _widest(length: int, size: int, most: int) -> int:
@@ -427,11 +427,6 @@ def _storing(stage: Stage, threads: int) -> int:
     inner, vec, vectors = stage.dst_inner if stage.dst_run else 1, stage.config.vec, stage.vectors
     period = vectors if 2 * vectors <= threads else lcm(inner, vec) // vec
     return _whole_periods(period, stage.stores, threads)
-
-
-def _loading(stage: Stage, threads: int) -> int:
-    """The most threads whose rounds repeat a chunk's place in its row; 0 for all."""
-    return _whole_periods(stage.chunks, stage.loads, threads)
 
 
 def _whole_periods(period: int, work: int, threads: int) -> int:

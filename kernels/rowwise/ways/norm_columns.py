@@ -75,10 +75,6 @@ class ColumnWays(Ways):
         """Slabs with so many threads side by side."""
         return self.walk(NormConfig(self.vec, side, 1, "global")).tiles
 
-    def enough(self, side: int) -> bool:
-        """True when there are tiles for nearly all multiprocessors."""
-        return self.tiles(side) >= NEARLY_ALL * self.machine.sms
-
     def held(self, side: int) -> NormConfig:
         """Columns in registers, by as few threads as have room."""
         share = power_above(self.form.count * self.words / COLUMN_WORDS)
@@ -88,8 +84,7 @@ class ColumnWays(Ways):
 def columns(x: ColumnWays) -> Iterator[NormConfig]:
     """Configurations of columns: slabs that a block or a cluster holds, and those that are read twice."""
     held = held_columns(x.form.count, x.form.outputs // x.vec, x.vec, x.vector_bytes)
-    fit = (c for c in held if c.hold == "registers" or x.room)
-    yield from sorted(fit, key=lambda c: norm_us(x, c))[:HELD_WAYS]
+    yield from sorted(held, key=lambda c: norm_us(x, c))[:HELD_WAYS]
     if x.clusters > 1 and not x.apart:
         by_clusters = slabs(x.form.count, x.vec, x.vector_bytes, x.machine.sms, x.clusters)
         yield from (c for c in by_clusters if c.rows_per_block <= x.across)
@@ -110,7 +105,9 @@ def _columns_twice(x: ColumnWays) -> Iterator[NormConfig]:
         return NormConfig(x.vec, side, share, "global", depth, splits, staged if staged > depth else 0)
 
     threads = MOST_THREADS if x.vector_bytes < WORD_BYTES else 512
-    yield from (twice(side, threads, 16) for side in (wide, line) if x.enough(side))
+    yield from (
+        twice(side, threads, 16) for side in (wide, line) if x.tiles(side) >= NEARLY_ALL * x.machine.sms
+    )
     least, most = (LONE_STEPS, 8) if x.vec == 1 else (LEAST_STEPS, 4)
     tiles = x.tiles(wide)
     parts = (blocks * x.machine.sms // tiles for blocks in (most, most // 2, most // 4))
