@@ -75,11 +75,6 @@ class ColumnWays(Ways):
         """Slabs with so many threads side by side."""
         return self.walk(NormConfig(self.vec, side, 1, "global")).tiles
 
-    def held(self, side: int) -> NormConfig:
-        """Columns in registers, by as few threads as have room."""
-        share = power_above(self.form.count * self.words / COLUMN_WORDS)
-        return NormConfig(self.vec, max(side, power_above(128 / share)), share, "registers")
-
 
 def columns(x: ColumnWays) -> Iterator[NormConfig]:
     """Configurations of columns: slabs that a block or a cluster holds, and those that are read twice."""
@@ -88,7 +83,9 @@ def columns(x: ColumnWays) -> Iterator[NormConfig]:
     if x.clusters > 1 and not x.apart:
         by_clusters = slabs(x.form.count, x.vec, x.vector_bytes, x.machine.sms, x.clusters)
         yield from (c for c in by_clusters if c.rows_per_block <= x.across)
-    if (c := x.held(x.lanes(SECTOR_BYTES))).threads < MOST_THREADS:
+    share = power_above(x.form.count * x.words / COLUMN_WORDS)  # as few threads as have room
+    c = NormConfig(x.vec, max(x.lanes(SECTOR_BYTES), power_above(128 / share)), share, "registers")
+    if c.threads < MOST_THREADS:
         yield c
     yield from _columns_twice(x)
 

@@ -204,9 +204,6 @@ CLUSTERS, PER_HALVING = (1, 2, 4, 8, 16), 0.02
 FULL_BYTES, BY_FILLED = 192 << 10, 0.3
 """The least bytes that a multiprocessor keeps, so that enough loads are in flight, and the power of fewer."""
 
-APART = 0.25
-"""Waves by which the clusters, or blocks, of many waves end apart."""
-
 TOGETHER = ((3, 256, 1), (2, 256, 8), (1, 512, 8))
 """Blocks that share a multiprocessor, threads of each, and vectors of a thread that may be in registers.
 Blocks that are alone there go from slab to slab."""
@@ -258,11 +255,6 @@ def slabs(rows: int, vec: int, vector_bytes: int, sms: int, clusters: int) -> It
                 yield NormConfig(vec, lanes, each, "shared", cluster=cluster, **parts)
 
 
-def _shares(vec: int, vector_bytes: int) -> Mapping[int, float]:
-    """The shares of a copy by the width of a slab."""
-    return WIDTHS if vector_bytes == WORD_BYTES * vec else NARROW
-
-
 def slab_us(x: Ways, c: NormConfig) -> float:
     """Microseconds that the model gives slabs that clusters keep."""
     m, lanes, rounds = x.machine, c.rows_per_block, Schedule(x.walk(c), c).rounds
@@ -270,10 +262,11 @@ def slab_us(x: Ways, c: NormConfig) -> float:
     most = max(blocks for blocks, threads, _ in TOGETHER if blocks == 1 or threads >= c.threads)
     blocks, count = min(most, neighbours(nbytes, c.threads)), ceil(x.form.outputs / c.vec / lanes)
     places = max(1, resident_clusters(m.sms, c.cluster, blocks))
-    share = _shares(c.vec, x.vector_bytes).get(lanes * x.vector_bytes, WIDEST) * BY_BLOCKS[blocks]
+    by_width = WIDTHS if x.vector_bytes == WORD_BYTES * c.vec else NARROW
+    share = by_width.get(lanes * x.vector_bytes, WIDEST) * BY_BLOCKS[blocks]
     share *= 1 - PER_HALVING * log2(c.cluster)
     share *= min(1.0, blocks * rounds * c.threads * x.vector_bytes / FULL_BYTES) ** BY_FILLED
-    share *= _of_waves(max(1.0, count / places)) * WIDEST
+    share *= WIDEST / _last_wave(count / places)
     alone = _alone_us(x, c, rounds)  # of the first wave: the share has what the others wait
     started = min(count, c.resident or count) * c.cluster
     moved = x.problem.moved_bytes / share
@@ -285,11 +278,6 @@ def _alone_us(x: Ways, c: NormConfig, rounds: int) -> float:
     nbytes = rounds * c.threads * x.vector_bytes * len(x.problem.read)
     peers = PEER_US * c.cluster * (c.cluster > 1)
     return ROW_US + STEP_US * rounds + ROW_BYTE_US * nbytes + WARP_US * c.threads / WARP + peers
-
-
-def _of_waves(waves: float) -> float:
-    """The share of the rate that the last wave leaves; of many waves, clusters end at different times."""
-    return waves / ceil(waves) if waves < 2 else waves / (waves + APART)
 
 
 MOST_FOLD = 256
@@ -382,7 +370,7 @@ def _filled(blocks: int, threads: int, sms: int) -> float:
     """The share of the memory's rate: blocks may be few, and unevenly spread over the multiprocessors."""
     fill: float = min(1.0, blocks * threads / (sms * ENOUGH)) ** BY_ENOUGH
     uneven, waves = ceil(blocks / sms) * sms / blocks, blocks * threads / (sms * RESIDENT)
-    return fill * sqrt(_of_waves(max(1.0, waves))) / (1 + 0.5 * (uneven - 1))
+    return fill / sqrt(_last_wave(waves)) / (1 + 0.5 * (uneven - 1))
 
 
 REGISTERS_SHARED, REGISTERS_HELD = ((40, 1.5), (64, 2.0)), ((28, 1.25), (32, 2.0))
