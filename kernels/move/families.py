@@ -202,7 +202,7 @@ MOVE_FAMILIES = (
         _permute_candidates,
         launches=_permute_launches,
         asks={"shape": family.NEEDED, "axes": family.NEEDED, "result": None},
-        memory=lambda p, c, arch=DEFAULT_ARCH: least_bytes(normalise(p), arch),
+        memory=lambda p, c, arch: least_bytes(normalise(p), arch),
         clock=_permute_clock,
         further=lambda p, arch: plan.further(normalise(p), arch),
     ),

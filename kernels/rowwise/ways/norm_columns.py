@@ -53,11 +53,6 @@ class ColumnWays(Ways):
     """A form of columns: slabs of so many threads side by side, and what holds them."""
 
     @property
-    def clusters(self) -> int:
-        """The most blocks of a cluster that keeps columns."""
-        return MOST_CLUSTER.get(self.chip.compute_capability[0], 1) if self.room else 1
-
-    @property
     def pitch_bytes(self) -> int:
         """Bytes of a row from a vector to the next, as far as sectors care."""
         return min(SECTOR_BYTES, self.vector_bytes * max(1, self.form.lead.src))
@@ -80,8 +75,9 @@ def columns(x: ColumnWays) -> Iterator[NormConfig]:
     """Configurations of columns: slabs that a block or a cluster holds, and those that are read twice."""
     held = held_columns(x.form.count, x.form.outputs // x.vec, x.vec, x.vector_bytes)
     yield from sorted(held, key=lambda c: norm_us(x, c))[:HELD_WAYS]
-    if x.clusters > 1 and not x.apart:
-        by_clusters = slabs(x.form.count, x.vec, x.vector_bytes, x.machine.sms, x.clusters)
+    clusters = MOST_CLUSTER.get(x.chip.compute_capability[0], 1) if x.room else 1
+    if clusters > 1 and not x.apart:
+        by_clusters = slabs(x.form.count, x.vec, x.vector_bytes, x.machine.sms, clusters)
         yield from (c for c in by_clusters if c.rows_per_block <= x.across)
     share = power_above(x.form.count * x.words / COLUMN_WORDS)  # as few threads as have room
     c = NormConfig(x.vec, max(x.lanes(SECTOR_BYTES), power_above(128 / share)), share, "registers")
