@@ -5,7 +5,7 @@ threads have its rows in turn; what they exchange costs as much for one row as f
 tears lines, so that few threads with many rows each are best, as long as there are enough of them to wait for
 memory:
 
-    softmax (174,302848) bf16      slabs of 256 bytes, 8 threads per column, 22 rows each in shared memory
+    softmax (174,302848) bf16      slabs of 256 bytes, 16 threads per column, 11 rows each in shared memory
     layer norm (53,31888) f32      4 threads per column, 14 rows each in registers
 
 All that fits is ranked by its time, see `model`:

@@ -13,9 +13,9 @@ known.  All of these that fit are ranked by their time, see `norm_model`:
                  time, which wait for each other; the elements read last stay in shared memory
 
     softmax (65536,1024) f32 over 1       two warps hold a row in 16 registers per lane
-    softmax (32,1024,1024) f32 over 1     256 threads stage 64 bytes of 1024 rows in shared memory
+    softmax (32,1024,1024) f32 over 1     2 blocks keep 256 bytes of 1024 rows
     softmax (8192,8192) f32 over 0        16 blocks keep 128 bytes of 8192 rows
-    softmax (65536,1024) f32 over 0       256 threads read 256 bytes of 1986 rows, twice, in 33 parts
+    softmax (65536,1024) f32 over 0       a stream too: 512 threads read 2 KB of rows, twice, in 198 parts
     softmax (1,89090306) bf16 over 1      132 blocks keep 26 of 178 MB, and read the rest twice
     softmax (65536,1000) f32 over 0       a stream: blocks read 1 KB of rows in turn, twice
 
