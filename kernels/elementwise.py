@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from math import ceil, gcd, prod
+from math import gcd, prod
 from types import MappingProxyType
 from typing import Any
 
@@ -29,7 +29,7 @@ from layoutalg.errors import AlignmentError, LayoutAlgError, ShapeError, Unsuppo
 from layoutalg.kernels.elements import HALF_PLACE
 from layoutalg.kernels.family import NEEDED, Candidate, Family
 from layoutalg.kernels.matrix import most_rows
-from layoutalg.kernels.model import Clock, Expected, Machine, Work, machine_of, moved_bytes, time_us
+from layoutalg.kernels.model import Clock, Expected, machine_of, moved_bytes, stream_us
 from layoutalg.kernels.modes import StridedMode, buffer_elems, check_written, compact_strides, normal_form
 from layoutalg.layout import Layout, ScaledBasis
 
@@ -317,15 +317,8 @@ def clock(p: MapProblem, c: MapConfig, arch: str | Arch) -> Clock:
     instructions = vectors / chip.lanes * (VECTOR + c.vec * (p.formula.instructions + narrow))
     written = prod(p.shape) * p.dtype.nbytes
     nbytes = moved_bytes(p.moved_bytes - written, written)
-    held = min(chip.max_blocks_per_sm, chip.max_warps_per_sm * chip.lanes // c.threads)
     blocks = -(-vectors // (c.depth * c.threads))
-
-    def time(m: Machine) -> Expected:
-        idle = ceil(blocks / m.sms) * m.sms / blocks  # some multiprocessors have a block less, or none
-        waits = blocks, m.sms * held, m.load_us + m.byte_us * flight
-        return Expected(time_us(Work(nbytes, instructions * idle, 0.0, *waits, starts=blocks), m))
-
-    return time
+    return lambda m: Expected(stream_us(nbytes, instructions, blocks, c.threads, flight, m))
 
 
 def _family(op: str) -> Family:

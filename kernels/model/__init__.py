@@ -11,4 +11,4 @@ from __future__ import annotations
 from layoutalg.kernels.model.accesses import Clock, Expected, accesses_clock
 from layoutalg.kernels.model.boards import Machine, Sheet, chip_of, machine_of, read_machine, stated_machine
 from layoutalg.kernels.model.fit import fitted, least_squares, machine_text
-from layoutalg.kernels.model.work import ISSUED, Work, moved_bytes, p_norm, time_us
+from layoutalg.kernels.model.work import ISSUED, Work, moved_bytes, p_norm, stream_us, time_us

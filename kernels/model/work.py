@@ -21,9 +21,10 @@ gemm-sm90 first choices have 0.9740 of the fastest instead of 0.9739.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log2
+from math import ceil, log2
 from typing import Any
 
+from layoutalg.arch import find_arch
 from layoutalg.kernels.model.boards import Machine
 
 POWER = 3.0
@@ -93,3 +94,20 @@ def time_us(w: Work, m: Machine, power: float = POWER) -> float:
     parts = w.nbytes / m.bytes_per_us, *issue, waiting, w.starts * m.start_us / m.sms
     halvings = log2(m.sms / min(m.sms, w.starts)) if w.starts else 0.0
     return float(m.launch_us - m.halving_us * halvings + w.beside_us + p_norm(*parts, power=power))
+
+
+def stream_us(
+    nbytes: float, instructions: float, blocks: int, threads: int, flight: int, m: Machine
+) -> float:
+    """The microseconds of a launch that goes through memory once: `instructions` of all warps, in blocks of
+    so many threads, each with `flight` bytes on their way.
+
+    >>> from layoutalg.kernels.model import machine_of
+    >>> round(stream_us(1e8, 1e6, 4096, 256, 64, machine_of("sm_90")), 1)
+    26.1
+    """
+    chip = find_arch(m.arch)
+    held = min(chip.max_blocks_per_sm, chip.max_warps_per_sm * chip.lanes // threads)
+    idle = ceil(blocks / m.sms) * m.sms / blocks  # some multiprocessors have a block less, or none
+    waits = blocks, m.sms * held, m.load_us + m.byte_us * flight
+    return time_us(Work(nbytes, instructions * idle, 0.0, *waits, starts=blocks), m)

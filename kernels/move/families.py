@@ -151,10 +151,6 @@ def _permute_candidates(p: PermuteProblem, arch: str | Arch) -> Iterator[family.
         yield _without_cp_async(p, staged[0].chunk * x.element_bytes, arch)
 
 
-def _further_permutes(p: PermuteProblem, arch: str | Arch) -> Iterator[Any]:
-    return plan.further(normalise(p), arch)
-
-
 def _permute_launches(p: PermuteProblem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> LaunchSequence:
     return launch_sequence([build_permute(normalise(p), c)])
 
@@ -163,10 +159,6 @@ def _permute_clock(p: PermuteProblem, c: Any, arch: str | Arch) -> Clock:
     if c.way == "staged":
         return plan.clock_of(normalise(p), c, arch)
     return accesses_clock(_permute_launches(p, c), {}, arch)
-
-
-def _permute_memory(p: PermuteProblem, c: Any, arch: str | Arch = DEFAULT_ARCH) -> family.Traffic:
-    return least_bytes(normalise(p), arch)
 
 
 # --- the records ---------------------------------------------------------------------------------------
@@ -210,9 +202,9 @@ MOVE_FAMILIES = (
         _permute_candidates,
         launches=_permute_launches,
         asks={"shape": family.NEEDED, "axes": family.NEEDED, "result": None},
-        memory=_permute_memory,
+        memory=lambda p, c, arch: least_bytes(normalise(p), arch),
         clock=_permute_clock,
-        further=_further_permutes,
+        further=lambda p, arch: plan.further(normalise(p), arch),
     ),
 )  # fmt: skip
 """The families of this room."""

@@ -24,7 +24,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
-from itertools import product
 from math import inf, lcm, prod
 from types import MappingProxyType
 from typing import Any, Literal
@@ -77,11 +76,13 @@ little of threads."""
 ROW_BYTES = 64
 """The least length of rows that are moved directly."""
 
-SWIZZLES = tuple(Swizzle(3, 4, shift) for shift in range(3, 12))
+SWIZZLES = tuple(Swizzle(3, 4, shift) for shift in range(3, 8))
 """The swizzles that XOR the 16-byte pieces of a line with other bits of the offset."""
 
-LANES = 0, 8, 4
-"""The lanes of a run that are tried."""
+ARRANGED = ({"pad_bytes": 0}, {"pad_bytes": 16}, {"pad_bytes": 32}, {"lanes": 8})
+"""Bytes by which rows are further apart, and lanes of a run, that are tried.
+
+Of 601 drawn permutes 5 would have 4 lanes, 2 both, and 5 a swizzle by bits that are further apart."""
 
 SWIZZLE_COST, UNALIGNED_SWIZZLE_COST = 0.5, 1.5
 """The wavefronts that the arithmetic of a swizzled read is worth: one XOR of a value known per thread, or a
@@ -300,9 +301,9 @@ def _widths(stage: Stage) -> Iterator[Stage]:
 
 
 def _threaded(stage: Stage, threads: int) -> Stage:
-    """The tile with so many threads."""
-    loading, storing = _loading(stage, threads), _storing(stage, threads)
-    return stage.arranged(threads=threads, loading=loading, storing=storing)
+    """The tile with so many threads, of which as many load as have rounds with one place in their row."""
+    loading = _whole_periods(stage.chunks, stage.loads, threads)
+    return stage.arranged(threads=threads, loading=loading, storing=_storing(stage, threads))
 
 
 def _widest(length: int, size: int, most: int) -> int:
@@ -321,18 +322,18 @@ def _least_us(tile: Stage, arch: str | Arch) -> float:
     """No more than the microseconds that a tile takes with any lanes, padding and swizzle.
 
     Padding moves rows apart at least as far as it moves the last element's place, so that no tile gets
-    smaller.  A vector takes at least one load, and loads and chunks a wavefront each.
+    smaller.  A swizzle joins no loads, and loads and chunks take a wavefront each.
     """
-    m, wavefronts = machine_of(arch), (tile.loads + tile.stores) / 32
-    found = (stage for stage in (tile.arranged(lanes=lanes) for lanes in LANES) if _is_whole(stage))
-    return min(time_us(tile_work(stage, m, _work(stage, 1, 0), wavefronts), m, SUM) for stage in found)
+    m, found = machine_of(arch), [*_arranged(tile)]
+    loads = min(len(reads(stage)) for stage in found)
+    wavefronts = (tile.loads + tile.stores * loads) / 32
+    return min(time_us(tile_work(x, m, _work(x, loads, 0), wavefronts), m, SUM) for x in found)
 
 
 def _arranged(tile: Stage) -> Iterator[Stage]:
     """Yield a tile with the lanes and padding that it may have."""
     most = max(TILE_BYTES, tile.tile_bytes)
-    padded = [tile.arranged(pad_bytes=pad) for pad in (0, 16, 32)]
-    found = (one.arranged(lanes=lanes) for lanes, one in product(LANES, padded))
+    found = (tile.arranged(**fields) for fields in ARRANGED)
     yield from (stage for stage in found if stage.tile_bytes <= most and _is_whole(stage))
 
 
@@ -426,11 +427,6 @@ def _storing(stage: Stage, threads: int) -> int:
     inner, vec, vectors = stage.dst_inner if stage.dst_run else 1, stage.config.vec, stage.vectors
     period = vectors if 2 * vectors <= threads else lcm(inner, vec) // vec
     return _whole_periods(period, stage.stores, threads)
-
-
-def _loading(stage: Stage, threads: int) -> int:
-    """The most threads whose rounds repeat a chunk's place in its row; 0 for all."""
-    return _whole_periods(stage.chunks, stage.loads, threads)
 
 
 def _whole_periods(period: int, work: int, threads: int) -> int:

@@ -514,14 +514,14 @@ def _waves(run: Form, lanes: int, vec: int, element: DType) -> int:
     size, per = element.nbytes, vec if run.lead.reduced else 1
     return wavefronts(
         [
-            (_along(kept, lane // lanes) + _along(reduced, lane % lanes * per)) * size
+            (along(kept, lane // lanes) + along(reduced, lane % lanes * per)) * size
             for lane in range(min(WARP, lanes * run.outputs))
         ],
         vec * size,
     )
 
 
-def _along(modes: tuple[Mode, ...], index: int) -> int:
+def along(modes: tuple[Mode, ...], index: int) -> int:
     """The distance in elements from the first coordinate of modes to number `index`."""
     found = 0
     for m in modes:

@@ -12,7 +12,14 @@ from functools import cached_property
 from math import ceil
 from types import MappingProxyType
 
-from layoutalg.kernels.rowwise import walk
+from layoutalg.kernels.rowwise.walk import (
+    LINE_BYTES,
+    MOST_THREADS,
+    SECTOR_BYTES,
+    WARP,
+    WORD_BYTES,
+    power_above,
+)
 from layoutalg.kernels.rowwise.ways.norm_model import held_columns, norm_us, slabs
 from layoutalg.kernels.rowwise.ways.schedule import NormConfig, Ways
 
@@ -46,75 +53,56 @@ class ColumnWays(Ways):
     """A form of columns: slabs of so many threads side by side, and what holds them."""
 
     @property
-    def clusters(self) -> int:
-        """The most blocks of a cluster that keeps columns."""
-        return MOST_CLUSTER.get(self.chip.compute_capability[0], 1) if self.room else 1
-
-    @property
     def pitch_bytes(self) -> int:
         """Bytes of a row from a vector to the next, as far as sectors care."""
-        return min(walk.SECTOR_BYTES, self.vector_bytes * max(1, self.form.lead.src))
+        return min(SECTOR_BYTES, self.vector_bytes * max(1, self.form.lead.src))
 
     @cached_property
     def across(self) -> int:
         """Threads side by side that have columns at all."""
-        return walk.power_above(self.form.outputs / self.vec)
+        return power_above(self.form.outputs / self.vec)
 
     def lanes(self, nbytes: int) -> int:
         """Threads side by side whose vectors are so many bytes, no more than there are columns."""
         return max(1, min(MOST_SIDE, 1 << (nbytes // self.pitch_bytes).bit_length() - 1, self.across))
 
-    def slab(self, side: int) -> walk.Walk:
-        """The walk of tiles with so many threads side by side."""
-        return self.walk(NormConfig(self.vec, side, 1, "global"))
-
-    @cached_property
-    def apart(self) -> bool:
-        """True where rows do not start at sectors."""
-        return any(v * self.element.nbytes % walk.SECTOR_BYTES for v in walk.row_ends(self.form))
-
     def tiles(self, side: int) -> int:
         """Slabs with so many threads side by side."""
-        return self.slab(side).tiles
-
-    def enough(self, side: int) -> bool:
-        """True when there are tiles for nearly all multiprocessors."""
-        return self.tiles(side) >= NEARLY_ALL * self.machine.sms
-
-    def held(self, side: int) -> NormConfig:
-        """Columns in registers, by as few threads as have room."""
-        share = walk.power_above(self.form.count * self.words / COLUMN_WORDS)
-        return NormConfig(self.vec, max(side, walk.power_above(128 / share)), share, "registers")
+        return self.walk(NormConfig(self.vec, side, 1, "global")).tiles
 
 
 def columns(x: ColumnWays) -> Iterator[NormConfig]:
     """Configurations of columns: slabs that a block or a cluster holds, and those that are read twice."""
     held = held_columns(x.form.count, x.form.outputs // x.vec, x.vec, x.vector_bytes)
-    fit = (c for c in held if c.hold == "registers" or x.room)
-    yield from sorted(fit, key=lambda c: norm_us(x, c))[:HELD_WAYS]
-    if x.clusters > 1 and not x.apart:
-        by_clusters = slabs(x.form.count, x.tiles(1), x.vec, x.vector_bytes, x.machine.sms, x.clusters)
-        yield from (c for _, c in by_clusters if c.rows_per_block <= x.across)
-    if (c := x.held(x.lanes(walk.SECTOR_BYTES))).threads < walk.MOST_THREADS:
+    yield from sorted(held, key=lambda c: norm_us(x, c))[:HELD_WAYS]
+    clusters = MOST_CLUSTER.get(x.chip.compute_capability[0], 1) if x.room else 1
+    if clusters > 1 and not x.apart:
+        by_clusters = slabs(x.form.count, x.vec, x.vector_bytes, x.machine.sms, clusters)
+        yield from (c for c in by_clusters if c.rows_per_block <= x.across)
+    share = power_above(x.form.count * x.words / COLUMN_WORDS)  # as few threads as have room
+    c = NormConfig(x.vec, max(x.lanes(SECTOR_BYTES), power_above(128 / share)), share, "registers")
+    if c.threads < MOST_THREADS:
         yield c
     yield from _columns_twice(x)
 
 
 def _columns_twice(x: ColumnWays) -> Iterator[NormConfig]:
     """Slabs that are read twice, whole or in as many parts as fill the multiprocessors once."""
-    steps, wide, line = x.form.count, x.lanes(2 * walk.LINE_BYTES), x.lanes(walk.LINE_BYTES)
-    depth = 16 if x.vec == 1 else 8 if x.vector_bytes <= walk.WORD_BYTES else 4
+    steps, wide, line = x.form.count, x.lanes(2 * LINE_BYTES), x.lanes(LINE_BYTES)
+    depth = 16 if x.vec == 1 else 8 if x.vector_bytes <= WORD_BYTES else 4
 
     def twice(side: int, threads: int, staged: int, splits: int = 1) -> NormConfig:
-        share = max(min(walk.WARP, threads // side), 256 // side)
+        share = max(min(WARP, threads // side), 256 // side)
         rounds = ceil(steps / (share * splits))
         staged = min(staged, rounds // depth * depth) if x.room and depth == 4 else 0
         return NormConfig(x.vec, side, share, "global", depth, splits, staged if staged > depth else 0)
 
-    threads = walk.MOST_THREADS if x.vector_bytes < walk.WORD_BYTES else 512
-    yield from (twice(side, threads, 16) for side in (wide, line) if x.enough(side))
+    threads = MOST_THREADS if x.vector_bytes < WORD_BYTES else 512
+    yield from (
+        twice(side, threads, 16) for side in (wide, line) if x.tiles(side) >= NEARLY_ALL * x.machine.sms
+    )
     least, most = (LONE_STEPS, 8) if x.vec == 1 else (LEAST_STEPS, 4)
-    tiles = x.slab(wide).tiles
+    tiles = x.tiles(wide)
     parts = (blocks * x.machine.sms // tiles for blocks in (most, most // 2, most // 4))
     short = min(2 * x.machine.sms // tiles, steps * wide * x.pitch_bytes // SPLIT_BYTES)
     splits = next((n for n in parts if n and steps // n >= least), max(1, short))

@@ -5,7 +5,7 @@ threads have its rows in turn; what they exchange costs as much for one row as f
 tears lines, so that few threads with many rows each are best, as long as there are enough of them to wait for
 memory:
 
-    softmax (174,302848) bf16      slabs of 256 bytes, 8 threads per column, 22 rows each in shared memory
+    softmax (174,302848) bf16      slabs of 256 bytes, 16 threads per column, 11 rows each in shared memory
     layer norm (53,31888) f32      4 threads per column, 14 rows each in registers
 
 All that fits is ranked by its time, see `model`:
@@ -13,9 +13,6 @@ All that fits is ranked by its time, see `model`:
     memory     bytes read and written, of whose rate narrow slabs have a part
     issue      instructions of all warps: of vectors and their elements, and of the warp that joins
     waiting    waves of blocks x what a block takes alone
-
-Notes.  Numbers were fitted to 1,063 times of slabs of 153 drawn tensors on one H200 (2026-11-30): first
-choices have 0.958 of the fastest.
 
 Slabs of columns that a cluster keeps.  A norm over columns is bound by memory, and memory by how much of a
 row is touched at once: a copy through slabs of 64 bytes has 0.64 to 0.73 of the rate of a plain one, through
@@ -42,17 +39,18 @@ the same terms, wherever elements stay:
     waiting    waves of blocks, or of clusters, x what a block takes alone
     beside     barriers of all blocks, and a second kernel
 
-Notes.  Numbers are fitted to 4,365 times on one H200 with a cold L2 (2026-11-30; tests/data/row_ways.json has
-those of 111 norms): of ways within a tenth of the fastest of their problem 83 % are expected within 10 %.
+Notes.  Numbers are fitted to 2,181 times of long rows (tests/data/long_rows.json), to 55 norms of which up to
+20 ways were timed with nothing beside (2026-12-01) and, from 12 microseconds on, to 64 timed before.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from math import ceil, gcd, inf, sqrt
+from math import ceil, gcd, inf, log2, sqrt
 from types import MappingProxyType
 
 from layoutalg.dtype import DType
@@ -60,7 +58,7 @@ from layoutalg.errors import ResourceError
 from layoutalg.kernels.model import Machine, Work, moved_bytes, time_us
 from layoutalg.kernels.rowwise.forms import Stream, rows_of, with_fold
 from layoutalg.kernels.rowwise.norms import NormProblem
-from layoutalg.kernels.rowwise.packed import NORM, PackedWalk, packed_us
+from layoutalg.kernels.rowwise.packed import NORM, PackedWalk, along, packed_us
 from layoutalg.kernels.rowwise.tensors import Form
 from layoutalg.kernels.rowwise.unaligned import MaskedRows
 from layoutalg.kernels.rowwise.walk import (
@@ -74,7 +72,6 @@ from layoutalg.kernels.rowwise.walk import (
 )
 from layoutalg.kernels.rowwise.ways.schedule import (
     RESIDENT_THREADS,
-    Hold,
     NormConfig,
     Schedule,
     Ways,
@@ -88,33 +85,24 @@ SIDE_BYTES = 64
 HELD_THREADS = (64, 128, 256, 512)
 """The numbers of threads of a block that are tried."""
 
-MOST_WORDS, LEAST_SHARED_WORDS = 64, 33
-"""The most words of a thread in registers, and the least in shared memory."""
-
-HELD_BYTES = 100 << 10
-"""The most shared memory of a block: two blocks fit on a multiprocessor."""
+MOST_WORDS = 64
+"""The most words of a thread in registers."""
 
 
 def held_columns(rows: int, across: int, vec: int, vector_bytes: int) -> Iterator[NormConfig]:
-    """The slabs that fit: of `rows`, `across` vectors side by side; of `resident` ones one warp joins the
-    statistics of the others, else each thread joins those of its column, and registers hold the elements: of
-    eight slabs in shared memory all were as fast otherwise, and 1.08 times in the mean.
+    """The slabs that registers hold: of `rows`, `across` vectors side by side.
+
+    Of 27 drawn problems three were 1.4 % faster, at most, where one warp joins the statistics of the others,
+    and none in shared memory.
 
     >>> sorted({c.threads_per_row for c in held_columns(3, 1 << 20, 4, 16)})
     [1, 2]
     """
     for threads in HELD_THREADS:
         for share in (1 << n for n in range(threads.bit_length())):
-            side, rounds = threads // share, -(-rows // share)
-            if share > rows or side * vector_bytes < SIDE_BYTES or side > across:
-                continue
-            words = rounds * max(1, vector_bytes // WORD_BYTES)
-            shared = words >= LEAST_SHARED_WORDS and rounds * threads * vector_bytes <= HELD_BYTES
-            holds: tuple[tuple[Hold, bool], ...] = ("registers", words <= MOST_WORDS), ("shared", shared)
-            for by_one in (False, True) if side <= WARP < threads and share > 1 else (False,):
-                resident = ceil(across / side) if by_one else 0
-                for hold in (hold for hold, fits in holds if fits and (by_one or hold == "registers")):
-                    yield NormConfig(vec, side, share, hold, resident=resident)
+            side, words = threads // share, -(-rows // share) * max(1, vector_bytes // WORD_BYTES)
+            if share <= rows and side * vector_bytes >= SIDE_BYTES and side <= across and words <= MOST_WORDS:
+                yield NormConfig(vec, side, share, "registers")
 
 
 WIDTHS: Mapping[int, float] = MappingProxyType({64: 0.84, 128: 0.91})
@@ -123,28 +111,31 @@ WIDTHS: Mapping[int, float] = MappingProxyType({64: 0.84, 128: 0.91})
 WIDEST = 0.95
 """The same of wider ones."""
 
-TORN_LINES = 0.4
+TORN_LINES = 0.053
 """The part of a line that each slab's row costs beside where rows start inside of sectors."""
 
-VECTOR, STAGED, ELEMENT, CONVERTED = 28.0, 9.0, 9.0, 12.0
-"""Instructions of a thread per vector, more in shared memory, per element, more of two bytes."""
+VECTOR, STAGED, ELEMENT = 43.7, 11.6, 4.25
+"""Instructions of a thread per vector, more in shared memory, per element, twice as many of two bytes."""
 
-ALONE_US, ROUND_US, JOIN_US, BY_ONE_US = 0.1, 0.07, 0.025, 1.0
+ALONE_US, ROUND_US, JOIN_US, BY_ONE_US = 0.73, 0.0124, 0.0388, 1.1
 """Microseconds of a block, per round of its threads, and per value that threads join; those of the warp that
 joins for all, between two barriers."""
 
-ALONE: Mapping[int, float] = MappingProxyType({1: 1.1, 2: 1.04})
+ALONE: Mapping[int, float] = MappingProxyType({1: 1.21, 2: 1.09})
 """The factor of blocks of which a multiprocessor has so many: few do not hide each other's waits."""
 
-TOUCHED = 0.55
-"""Wavefronts of a line that a load or a store touches."""
+TOUCHED, TOUCHED_SECTOR, MOST_TOUCHED = 2.44, 0.27, 3.0
+"""Wavefronts of a line that a load or a store touches; bytes that each byte counts for of the sectors that a
+warp's load touches beside its own, and the most of these per byte."""
+
+FEW_SLABS = 0.59
+"""The power of the share of multiprocessors that are busy."""
 
 
 def held_us(x: Ways, c: NormConfig) -> float:
     """Microseconds that the model gives slabs of columns that a block holds; infinite where none fits."""
     rows, vector_bytes, vec, side = x.form.count, x.vector_bytes, c.vec, c.rows_per_block
     across = x.form.outputs // vec
-    apart = any(v * x.element.nbytes % SECTOR_BYTES for v in row_ends(x.form))
     rounds, slabs, width = -(-rows // c.threads_per_row), ceil(across / side), side * vector_bytes
     shared, by_one = c.hold == "shared", c.resident > 0
     # parts of a block whose threads have one statistic before they exchange through shared memory
@@ -152,22 +143,23 @@ def held_us(x: Ways, c: NormConfig) -> float:
     parts = units if units > 1 else 0
     registers = 20 + 3 * vec + 8 * by_one + (0 if shared else rounds * x.words)
     shared_bytes = rounds * c.threads * vector_bytes * shared + 2 * parts * side * vec * WORD_BYTES
-    try:
-        each = _neighbours(x.chip.name, c.threads, min(registers, REGISTERS // c.threads, 255), shared_bytes)
-    except ResourceError:
+    if not (each := _neighbours(x.chip.name, c.threads, registers, shared_bytes)):
         return inf
-    torn = TORN_LINES * LINE_BYTES / width if apart and vector_bytes < VECTOR_BYTES else 0.0
+    torn = TORN_LINES * LINE_BYTES / width if x.apart and vector_bytes < VECTOR_BYTES else 0.0
+    beside = _touched(x, c, SECTOR_BYTES) * SECTOR_BYTES / (WARP * vector_bytes) - 1
+    torn += TOUCHED_SECTOR * min(MOST_TOUCHED, max(0.0, beside))
     warps = -(-c.threads // WARP) * rounds * max(slabs, x.machine.sms)  # idle multiprocessors issue nothing
     narrow = min(1.0, max(SECTOR_BYTES, width) / SIDE_BYTES)
     nbytes = x.problem.moved_bytes / (WIDTHS.get(width, WIDEST) * narrow)
-    element = ELEMENT + CONVERTED * (vector_bytes < WORD_BYTES * vec)
+    element = ELEMENT * (1 + (vector_bytes < WORD_BYTES * vec))
+    inputs = len(x.problem.read)
     joined = parts * vec * (side / WARP if by_one else 1)
     added_us = x.machine.load_us * ceil(rounds / c.depth) * x.problem.norm.adds  # sums wait for their loads
     alone = ALONE.get(each, 1.0)
     work = Work(
-        alone * nbytes * (1 + torn) / min(1.0, slabs / x.machine.sms),
-        alone * warps * (VECTOR + STAGED * shared + vec * element),
-        2 * warps * TOUCHED * _lines(x, side),
+        alone * nbytes * (1 + torn) / min(1.0, slabs / x.machine.sms) ** FEW_SLABS,
+        alone * warps * (VECTOR * inputs + STAGED * shared + vec * element),
+        2 * warps * TOUCHED * inputs * _touched(x, c, LINE_BYTES),
         slabs,
         x.machine.sms * each,
         alone * (ALONE_US + ROUND_US * rounds + JOIN_US * joined + BY_ONE_US * by_one + added_us),
@@ -176,25 +168,24 @@ def held_us(x: Ways, c: NormConfig) -> float:
     return time_us(work, x.machine)
 
 
-def _lines(x: Ways, side: int) -> float:
-    """Lines of a warp's load, of `side` threads side by side."""
-    lead, size, together = x.form.lead, x.element.nbytes, min(WARP, side)
-    wide, run, pitch = together * x.vector_bytes, size, abs(lead.src) * size
-    if lead.src == 1:
-        run = min(lead.extent * size, wide)
-        pitch = abs(x.form.kept[1].src) * size if len(x.form.kept) > 1 else LINE_BYTES
-    return (
-        WARP
-        / together
-        * max(1, wide / LINE_BYTES, wide / run * min(max(run, LINE_BYTES), pitch) / LINE_BYTES)
-    )
+def _touched(x: Ways, c: NormConfig, unit_bytes: int) -> float:
+    """Units of memory that the first load of a warp touches, of `rows_per_block` threads side by side."""
+    size, lanes, found = x.element.nbytes, min(WARP, c.threads), set[int]()
+    for lane in range(lanes):
+        row, across = divmod(lane, c.rows_per_block)
+        start = (along(x.form.kept, across * c.vec) + along(x.form.reduced, row)) * size
+        found.update(range(start // unit_bytes, (start + c.vec * size - 1) // unit_bytes + 1))
+    return len(found) * WARP / lanes
 
 
 @lru_cache(1024)
-def _neighbours(arch: str, threads: int, registers_per_thread: int, shared_bytes: int) -> int:
-    return occupancy_of(
-        arch, threads=threads, registers_per_thread=registers_per_thread, shared_bytes=shared_bytes
-    ).blocks_per_sm
+def _neighbours(arch: str, threads: int, registers: int, shared_bytes: int) -> int:
+    """Blocks of a multiprocessor whose threads want so many registers; 0 where none fits."""
+    held = min(registers, REGISTERS // threads, MOST_REGISTERS)
+    with contextlib.suppress(ResourceError):
+        block = occupancy_of(arch, threads=threads, registers_per_thread=held, shared_bytes=shared_bytes)
+        return block.blocks_per_sm
+    return 0
 
 
 MULTIPROCESSOR_BYTES, BLOCK_BYTES, RESERVED_BYTES = 228 << 10, 227 << 10, 1 << 10
@@ -204,26 +195,21 @@ REGISTERS, LEAST_REGISTERS, MOST_REGISTERS = 1 << 16, 64, 255
 """Registers of a multiprocessor, which a block may have alone, of a thread as many as are enough, and the
 most of one."""
 
-WIDE: Mapping[int, float] = MappingProxyType({256: 0.95, 128: 0.91})
-"""The share of a copy that slabs of so many bytes have, of elements of four bytes."""
-
 NARROW: Mapping[int, float] = MappingProxyType({256: 0.78, 128: 0.88})
-"""The same of elements of two bytes."""
+"""The same of elements of two bytes, in the widths of slabs that clusters keep."""
 
-BY_CLUSTER: Mapping[int, float] = MappingProxyType({1: 1.0, 2: 0.985, 4: 0.965, 8: 0.94, 16: 0.92})
-"""The factor of that share in clusters of so many blocks."""
-
+CLUSTERS, PER_HALVING = (1, 2, 4, 8, 16), 0.02
+"""Blocks of a cluster, and what each doubling of them takes from that share."""
 
 FULL_BYTES, BY_FILLED = 192 << 10, 0.3
 """The least bytes that a multiprocessor keeps, so that enough loads are in flight, and the power of fewer."""
 
-APART = 0.25
-"""Waves by which the clusters, or blocks, of many waves end apart."""
+TOGETHER = ((3, 256, 1), (2, 256, 8), (1, 512, 8))
+"""Blocks that share a multiprocessor, threads of each, and vectors of a thread that may be in registers.
+Blocks that are alone there go from slab to slab."""
 
-
-TOGETHER = ((3, 256, 1, 1.0), (3, 128, 0, 0.985), (2, 256, 8, 0.97), (1, 512, 8, 0.9))
-"""Blocks that share a multiprocessor, threads of each, vectors of a thread that may be in registers, and what
-is left of the share of a copy.  Blocks that are alone there go from slab to slab."""
+BY_BLOCKS = MappingProxyType({3: 1.0, 2: 0.97, 1: 0.9})
+"""What is left of the share of a copy where so many blocks share a multiprocessor."""
 
 
 def slab_bytes(vec: int, vector_bytes: int, lanes: int, threads: int, staged: int, cluster: int) -> int:
@@ -247,51 +233,51 @@ def neighbours(nbytes: int, threads: int) -> int:
     return max(1, min(MULTIPROCESSOR_BYTES // (nbytes + RESERVED_BYTES), by_registers))
 
 
-def slabs(
-    rows: int, columns: int, vec: int, vector_bytes: int, sms: int, clusters: int
-) -> Iterator[tuple[float, NormConfig]]:
-    """All slabs of `rows` that fit, of `columns` vectors side by side, for clusters of up to so many blocks.
+def slabs(rows: int, vec: int, vector_bytes: int, sms: int, clusters: int) -> Iterator[NormConfig]:
+    """All slabs of `rows` that fit, of vectors of so many bytes, for clusters of up to so many blocks.
 
-    Each has the share of a copy that is expected.
-
-    >>> _, best = max(slabs(8192, 2048, 4, 16, 132, 16), key=lambda one: one[0])
-    >>> best.rows_per_block, best.cluster
-    (8, 16)
+    >>> sorted({c.cluster for c in slabs(8192, 4, 16, 132, 16)})
+    [4, 8, 16]
     """
-    by_width = WIDE if vector_bytes == WORD_BYTES * vec else NARROW
-    for width, of_width in by_width.items():
+    for width, cluster in product(NARROW, CLUSTERS):
         lanes = width // vector_bytes
-        for cluster, of_cluster in BY_CLUSTER.items():
-            for blocks, threads, held, of_blocks in TOGETHER:
-                each = threads // lanes
-                if cluster > clusters or lanes > WARP or cluster * each >= rows:
-                    continue
-                rounds = -(-rows // (cluster * each))
-                room = MULTIPROCESSOR_BYTES // blocks - RESERVED_BYTES
-                room -= slab_bytes(vec, vector_bytes, lanes, threads, 0, cluster)
-                staged = min(rounds, room // (threads * vector_bytes))
-                if staged < 1 or rounds - staged > held:
-                    continue
-                resident = resident_clusters(sms, cluster, blocks)
-                filled = blocks * rounds * threads * vector_bytes / FULL_BYTES
-                share = of_width * of_cluster * of_blocks * min(1.0, filled) ** BY_FILLED
-                share *= _of_waves(ceil(columns / lanes) / resident)
-                alone = blocks == 1 and cluster > 1
-                parts = {"staged": staged if staged < rounds else 0, "resident": resident if alone else 0}
-                yield share, NormConfig(vec, lanes, each, "shared", cluster=cluster, **parts)
+        for blocks, threads, held in TOGETHER:
+            each = threads // lanes
+            if cluster > clusters or lanes > WARP or cluster * each >= rows:
+                continue
+            rounds = -(-rows // (cluster * each))
+            room = MULTIPROCESSOR_BYTES // blocks - RESERVED_BYTES
+            room -= slab_bytes(vec, vector_bytes, lanes, threads, 0, cluster)
+            staged = min(rounds, room // (threads * vector_bytes))
+            if staged >= 1 and rounds - staged <= held:
+                resident = resident_clusters(sms, cluster, blocks) if blocks == 1 < cluster else 0
+                parts = {"staged": staged if staged < rounds else 0, "resident": resident}
+                yield NormConfig(vec, lanes, each, "shared", cluster=cluster, **parts)
 
 
 def slab_us(x: Ways, c: NormConfig) -> float:
-    """Microseconds of one of them."""
-    across = ceil(x.form.outputs / c.vec)
-    found = slabs(x.form.count, across, c.vec, x.vector_bytes, x.machine.sms, c.cluster)
-    share = next((share for share, known in found if known == c), WIDEST)
-    return time_us(Work(x.problem.moved_bytes / WIDEST / share), x.machine)
+    """Microseconds that the model gives slabs that clusters keep."""
+    m, lanes, rounds = x.machine, c.rows_per_block, Schedule(x.walk(c), c).rounds
+    nbytes = slab_bytes(c.vec, x.vector_bytes, lanes, c.threads, c.staged or rounds, c.cluster)
+    most = max(blocks for blocks, threads, _ in TOGETHER if blocks == 1 or threads >= c.threads)
+    blocks, count = min(most, neighbours(nbytes, c.threads)), ceil(x.form.outputs / c.vec / lanes)
+    places = max(1, resident_clusters(m.sms, c.cluster, blocks))
+    by_width = WIDTHS if x.vector_bytes == WORD_BYTES * c.vec else NARROW
+    share = by_width.get(lanes * x.vector_bytes, WIDEST) * BY_BLOCKS[blocks]
+    share *= 1 - PER_HALVING * log2(c.cluster)
+    share *= min(1.0, blocks * rounds * c.threads * x.vector_bytes / FULL_BYTES) ** BY_FILLED
+    share *= WIDEST / _last_wave(count / places)
+    alone = _alone_us(x, c, rounds)  # of the first wave: the share has what the others wait
+    started = min(count, c.resident or count) * c.cluster
+    moved = x.problem.moved_bytes / share
+    return time_us(Work(moved, block_us=alone, beside_us=CLUSTER_US, starts=started), m)
 
 
-def _of_waves(waves: float) -> float:
-    """The share of the rate that the last wave leaves; of many waves, clusters end at different times."""
-    return waves / ceil(waves) if waves < 2 else waves / (waves + APART)
+def _alone_us(x: Ways, c: NormConfig, rounds: int) -> float:
+    """Microseconds of a block that has a multiprocessor alone."""
+    nbytes = rounds * c.threads * x.vector_bytes * len(x.problem.read)
+    peers = PEER_US * c.cluster * (c.cluster > 1)
+    return ROW_US + STEP_US * rounds + ROW_BYTE_US * nbytes + WARP_US * c.threads / WARP + peers
 
 
 MOST_FOLD = 256
@@ -384,34 +370,36 @@ def _filled(blocks: int, threads: int, sms: int) -> float:
     """The share of the memory's rate: blocks may be few, and unevenly spread over the multiprocessors."""
     fill: float = min(1.0, blocks * threads / (sms * ENOUGH)) ** BY_ENOUGH
     uneven, waves = ceil(blocks / sms) * sms / blocks, blocks * threads / (sms * RESIDENT)
-    last = 1.0 if waves <= 1 else _of_waves(waves)
-    return fill * sqrt(last) / (1 + 0.5 * (uneven - 1))
+    return fill / sqrt(_last_wave(waves)) / (1 + 0.5 * (uneven - 1))
 
 
 REGISTERS_SHARED, REGISTERS_HELD = ((40, 1.5), (64, 2.0)), ((28, 1.25), (32, 2.0))
 """Registers of a thread beside the words that it holds, and for each of these, of elements of four bytes and
 of two: where some are in shared memory, and where none is."""
 
-ROW_VECTOR, APART_MODE, STAGED_VECTOR, TWICE = 21.0, 26.0, 65.0, 0.75
+ROW_VECTOR, APART_MODE, STAGED_VECTOR, TWICE = 7.6, 80.0, 40.0, 2.26
 """Instructions of a thread per vector, more for each mode of a row beyond one, and in shared memory; the
 factor more of what is read twice."""
 
-EXPONENTIAL, PARAMETER, CUT_ELEMENT, CUT_PIECE, KEPT_MODE = 5.0, 15.5, 10.3, 60.0, 30.0
+EXPONENTIAL, PARAMETER, CUT_ELEMENT, CUT_PIECE, KEPT_MODE = 1.9, 11.5, 14.5, 53.0, 30.0
 """Instructions of a thread per element of a softmax, for each parameter, of vectors that rows cut, and that
 pieces of rows cut; of a warp for each kept mode beyond one."""
 
-ROW_LINE, CUT_LINE = 0.5, 1.22
+ROW_LINE, CUT_LINE = 0.226, 1.62
 """Wavefronts of a line that a load or a store touches, and one of single elements."""
 
-ROW_US, STEP_US, PEER_US, ROW_BYTE_US, CLUSTER_US = 0.95, 0.054, 0.044, 2.6e-5, 0.65
-"""Microseconds of a block: alone, per round of its threads, per block of its cluster, and per byte that it
-holds; of a launch of clusters."""
+ROW_US, STEP_US, WARP_US, PEER_US, ROW_BYTE_US, CLUSTER_US = 0.817, 0.0418, 0.00244, 0.0633, 3.09e-5, 0.554
+"""Microseconds of a block: alone, per round of its threads, per warp, per block of its cluster, and per byte
+that it holds; of a launch of clusters."""
 
-SHARED_SECTOR, MOST_SHARED, FEW_BLOCKS, ROW_RATE = 0.44, 3.0, 0.48, 0.984
+SHARED_SECTOR, MOST_SHARED, FEW_BLOCKS, LAST_BLOCKS = 1.05, 1.57, 0.233, 0.446
 """Bytes that each byte counts for which is read beside a piece, in sectors that pieces share, and the most
-of these per byte; the power of the share of multiprocessors that are busy, and that of the memory's rate."""
+of these per byte; the power of the share of multiprocessors that are busy, and that of the last wave."""
 
-SPLIT_US, GRID_TURN_US = 3.4, 6.5
+LONE: Mapping[int, float] = MappingProxyType({1: 1.07, 2: 1.07, 3: 1.03, 4: 1.03})
+"""The factor of the bytes of rows, of whose blocks a multiprocessor has so many."""
+
+SPLIT_US, GRID_TURN_US = 3.4, 6.1
 """Microseconds beside of two kernels, of which the second waits for the first, and of each turn of resident
 blocks."""
 
@@ -441,42 +429,37 @@ def row_us(x: Ways, c: NormConfig) -> float:
     rounds, staged = schedule.rounds, schedule.staged
     base, each_word = (REGISTERS_HELD if c.hold == "registers" else REGISTERS_SHARED)[size < WORD_BYTES]
     registers = int(base + each_word * (c.depth if twice else rounds - staged) * words)
-    block_bytes = c.threads * c.vec * size
-    shared = staged * block_bytes + c.threads * c.cluster // 4
-    try:
-        each = _neighbours(
-            x.chip.name, c.threads, min(registers, REGISTERS // c.threads, MOST_REGISTERS), shared
-        )
-    except ResourceError:
-        return inf
-    clusters = resident_clusters(m.sms, c.cluster, each)
-    if not clusters:
+    shared = staged * c.threads * c.vec * size + c.threads * c.cluster // 4
+    each = _neighbours(x.chip.name, c.threads, registers, shared)
+    if not (clusters := resident_clusters(m.sms, c.cluster, each)):
         return inf
     beside, lines = _pieces(x, c)
     # short pieces of a row are cut in all rounds, a row in the first and the last
     cut = (rounds if walk.outer else min(2, rounds)) * c.vec * isinstance(walk, MaskedRows)
     further = [max(0, sum(d.extent > 1 for d in modes) - 1) for modes in (x.form.reduced, x.form.kept)]
-    vector = ROW_VECTOR + APART_MODE * further[0] + STAGED_VECTOR * staged / rounds * (c.hold == "shared")
+    vector = (ROW_VECTOR + APART_MODE * further[0]) * (inputs := len(p.read))
+    vector += STAGED_VECTOR * staged / rounds * (c.hold == "shared")
     vector += c.vec * (PARAMETER * len(p.parameters) + EXPONENTIAL * (p.formula == "softmax"))
     warp = KEPT_MODE * further[1] + rounds * vector * (1 + TWICE * twice)
-    warp += (CUT_PIECE if walk.outer else CUT_ELEMENT) * cut
-    warps = walk.blocks * ceil(c.threads / WARP) * ceil(walk.blocks / m.sms) * m.sms / walk.blocks
-    busy = min(1.0, walk.blocks / m.sms) ** FEW_BLOCKS
+    warp += (CUT_PIECE if walk.outer else CUT_ELEMENT) * cut * inputs
+    warps = ceil(c.threads / WARP) * ceil(walk.blocks / m.sms) * m.sms  # idle multiprocessors issue nothing
+    rate = min(1.0, walk.blocks / m.sms) ** FEW_BLOCKS
+    if not c.together:
+        lone = LONE.get(each, 1.0) if walk.blocks > m.sms else 1.0
+        rate /= lone * _last_wave(walk.blocks / c.cluster / clusters)
     read = p.moved_bytes - p.written_bytes + read_again(p, walk, c, m)
     if c.splits > 1 and not c.together and read > p.moved_bytes - p.written_bytes:
         read += FOUND_SHARE * m.l2_bytes  # what a second kernel finds in the L2 saves no time
     read *= 1 + SHARED_SECTOR * min(MOST_SHARED, beside)
-    alone = ROW_US + STEP_US * rounds
-    alone += ROW_BYTE_US * rounds * block_bytes * len(p.read) + PEER_US * c.cluster * (c.cluster > 1)
     turns = ceil(walk.places * c.splits / c.resident) if c.together else 0
     return time_us(
         Work(
-            moved_bytes(read, p.written_bytes) / busy / ROW_RATE,
+            moved_bytes(read, p.written_bytes) / rate,
             warps * warp,
-            warps * lines * (2 * rounds * ROW_LINE + CUT_LINE * cut),
+            warps * lines * inputs * (2 * rounds * ROW_LINE + CUT_LINE * cut),
             blocks=walk.blocks / c.cluster,
             at_once=clusters,
-            block_us=0.0 if c.together else alone,
+            block_us=0.0 if c.together else _alone_us(x, c, rounds),
             beside_us=GRID_TURN_US * turns
             if turns
             else SPLIT_US * (c.splits > 1) + CLUSTER_US * (c.cluster > 1),
@@ -484,6 +467,12 @@ def row_us(x: Ways, c: NormConfig) -> float:
         ),
         m,
     )
+
+
+def _last_wave(waves: float) -> float:
+    """The factor of the time that memory takes: the last wave leaves multiprocessors idle."""
+    whole = int(waves)
+    return (whole + (waves - whole) ** (1 - LAST_BLOCKS)) / waves if waves > 1 else 1.0
 
 
 def _pieces(x: Ways, c: NormConfig) -> tuple[float, float]:

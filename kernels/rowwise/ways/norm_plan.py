@@ -13,9 +13,9 @@ known.  All of these that fit are ranked by their time, see `norm_model`:
                  time, which wait for each other; the elements read last stay in shared memory
 
     softmax (65536,1024) f32 over 1       two warps hold a row in 16 registers per lane
-    softmax (32,1024,1024) f32 over 1     256 threads stage 64 bytes of 1024 rows in shared memory
+    softmax (32,1024,1024) f32 over 1     2 blocks keep 256 bytes of 1024 rows
     softmax (8192,8192) f32 over 0        16 blocks keep 128 bytes of 8192 rows
-    softmax (65536,1024) f32 over 0       256 threads read 256 bytes of 1986 rows, twice, in 33 parts
+    softmax (65536,1024) f32 over 0       a stream too: 512 threads read 2 KB of rows, twice, in 198 parts
     softmax (1,89090306) bf16 over 1      132 blocks keep 26 of 178 MB, and read the rest twice
     softmax (65536,1000) f32 over 0       a stream: blocks read 1 KB of rows in turn, twice
 
@@ -46,8 +46,20 @@ from layoutalg.kernels.rowwise.walk import (
     can_vector,
     row_ends,
 )
-from layoutalg.kernels.rowwise.ways import norm_model
 from layoutalg.kernels.rowwise.ways.norm_columns import SPLIT_BYTES, STREAM_BYTES, ColumnWays, columns
+from layoutalg.kernels.rowwise.ways.norm_model import (
+    BLOCK_BYTES,
+    CLUSTERS,
+    GRID_DEPTH,
+    GRID_STAGED,
+    HELD_THREADS,
+    LONE_THREADS,
+    MOST_WORDS,
+    SEVERAL_THREADS,
+    norm_us,
+    slab_bytes,
+    streamed,
+)
 from layoutalg.kernels.rowwise.ways.schedule import (
     RESIDENT_THREADS,
     Hold,
@@ -65,8 +77,11 @@ SHARED_BYTES, EXCHANGE_BYTES = 200 << 10, 16 << 10
 LEAST_PART_BYTES = 4 << 10
 """The least bytes of a row that a block of a cluster keeps."""
 
-CLUSTERS, LONG_THREADS = (1, 2, 3, 4, 6, 8, 12, 16), (128, 256, 512, 1024)
-"""The numbers of blocks of those clusters, and of threads of a block, that are tried."""
+LONG_THREADS = (128, 256, 512, 1024)
+"""The numbers of threads of a block of those clusters that are tried."""
+
+LEAST_SIDE = 8
+"""The least number of several rows of a block that is tried."""
 
 STREAM_WAYS, CUT_LINES = 3, 2
 """The number of ways by streams that are configurations; the lines of a long piece of a row where pieces
@@ -145,7 +160,7 @@ def norm_candidates(
     tried = [(c, _refusal(x, c) or cannot_hold(p, c)) for c in ways]
     tried += [(c, cannot_hold(p, c)) for c in _streams(p, form, m)]
     tried += [(_by_runs(one), None) for one in _packed(p, form, m, room)[:PACKED_WAYS]]
-    fit = sorted((norm_model.norm_us(x, c), n) for n, (c, why) in enumerate(tried) if why is None)
+    fit = sorted((norm_us(x, c), n) for n, (c, why) in enumerate(tried) if why is None)
     yield from (tried[n] for us, n in fit if us < inf)
     yield from (one for one in tried if one[1] is not None)
 
@@ -159,7 +174,7 @@ def _streams(p: NormProblem, form: Form, m: Machine) -> list[NormConfig]:
         return []
     narrow = p.dtype.nbytes < WORD_BYTES
     depth = NARROW_DEPTH.get(p.formula, STREAM_DEPTH) if narrow else STREAM_DEPTH
-    return norm_model.streamed(form, p.dtype, p.formula, m, depth)[:STREAM_WAYS]
+    return streamed(form, p.dtype, p.formula, m, depth)[:STREAM_WAYS]
 
 
 def _packed(p: NormProblem, form: Form, m: Machine, room: int) -> list[Ranked]:
@@ -199,13 +214,13 @@ def _refusal(x: Ways, c: NormConfig) -> LayoutAlgError | None:
     if staged > rounds:
         return UnsupportedError(f"{said}: {staged} vectors of a thread are staged, and it has {rounds}")
     if c.cluster > 1 and not walk.rows:
-        asked = norm_model.slab_bytes(c.vec, x.vector_bytes, c.rows_per_block, c.threads, staged, c.cluster)
-        if asked > norm_model.BLOCK_BYTES:
-            return ResourceError(f"bytes of shared memory, {said}", asked, norm_model.BLOCK_BYTES)
+        asked = slab_bytes(c.vec, x.vector_bytes, c.rows_per_block, c.threads, staged, c.cluster)
+        if asked > BLOCK_BYTES:
+            return ResourceError(f"bytes of shared memory, {said}", asked, BLOCK_BYTES)
     elif (asked := staged * c.threads * x.vector_bytes) > x.room:
         return ResourceError(f"bytes of shared memory, {said}", asked, x.room)
     held = (rounds - staged) * x.words
-    most = HELD_WORDS if walk.rows else norm_model.MOST_WORDS
+    most = HELD_WORDS if walk.rows else MOST_WORDS
     if c.hold != "global" and held > most:
         return ResourceError(f"words that a thread holds, {said}", held, most)
     return None
@@ -231,9 +246,10 @@ def _held(x: Ways, steps: int) -> Iterator[NormConfig]:
     share = 1
     while share <= MOST_THREADS and share < 2 * steps:
         if share == MOST_THREADS or -(-steps // share) * x.words <= HELD_WORDS:
-            for threads in norm_model.HELD_THREADS if share <= max(norm_model.HELD_THREADS) else (share,):
+            for threads in HELD_THREADS if share <= max(HELD_THREADS) else (share,):
                 side = threads // share
-                if side and (side == 1 or threads == norm_model.HELD_THREADS[0] or side < 2 * x.form.outputs):
+                several = side < 2 * x.form.outputs or threads == HELD_THREADS[0]
+                if side == 1 or (several and side >= LEAST_SIDE):
                     yield NormConfig(x.vec, side, share, "registers")
         share *= 2
 
@@ -258,11 +274,11 @@ def _resident(x: Ways, steps: int) -> Iterator[NormConfig]:
     rows = x.form.outputs
     if not x.room or not x.chip.board or x.chip.compute_capability < (9, 0):
         return
-    threads = norm_model.LONE_THREADS if rows == 1 else norm_model.SEVERAL_THREADS
+    threads = LONE_THREADS if rows == 1 else SEVERAL_THREADS
     for at_once in sorted({min(n, rows) for n in (1, 2, 4, 8, rows)}):
         splits = x.machine.sms * (RESIDENT_THREADS // threads) // at_once
         rounds = ceil(steps / (threads * max(1, splits)))
         if splits < 2 or rounds < 2:
             continue
-        parts = {"splits": splits, "staged": norm_model.GRID_STAGED, "resident": splits * at_once}
-        yield NormConfig(x.vec, 1, threads, "global", norm_model.GRID_DEPTH, **parts)
+        parts = {"splits": splits, "staged": GRID_STAGED, "resident": splits * at_once}
+        yield NormConfig(x.vec, 1, threads, "global", GRID_DEPTH, **parts)

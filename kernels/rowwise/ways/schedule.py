@@ -28,6 +28,7 @@ from layoutalg.kernels.rowwise.packed import packed_walk
 from layoutalg.kernels.rowwise.tensors import Form
 from layoutalg.kernels.rowwise.unaligned import Backwards, MaskedRows
 from layoutalg.kernels.rowwise.walk import (
+    SECTOR_BYTES,
     VECTOR_BYTES,
     WARP,
     WORD_BYTES,
@@ -132,6 +133,11 @@ class Ways:
     def walk(self, c: NormConfig) -> Walk:
         """The walk of a configuration."""
         return walk_of(self.form, self.element, c)
+
+    @cached_property
+    def apart(self) -> bool:
+        """True where rows do not start at sectors."""
+        return any(v * self.element.nbytes % SECTOR_BYTES for v in row_ends(self.form))
 
     @property
     def words(self) -> int:

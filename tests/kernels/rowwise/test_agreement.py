@@ -202,7 +202,9 @@ def a_slab_of_a_block(rng: random.Random) -> Case:
     vec = VEC[dtype]
     c = rng.choice([c for c in held_columns(rows, 64, vec, 16) if c.threads <= 128])
     columns = rng.choice([c.rows_per_block, c.rows_per_block + 3]) * vec
-    c = replace(c, depth=2, resident=rng.choice([2, 6, 99]) if c.resident else 0)
+    if c.rows_per_block <= 32 < c.threads and rows > c.threads_per_row > 1:
+        c = replace(c, hold=rng.choice(["registers", "shared"]), resident=rng.choice([0, 2, 6, 99]))
+    c = replace(c, depth=2)
     return norm_problem(op, (rng.randint(1, 2), rows, columns), 1, dtype, **parameters(rng, op)), c
 
 
@@ -254,7 +256,7 @@ def a_shared_vector(rng: random.Random) -> Case | None:
 
 
 DRAWN: dict[str, tuple[int, int, Callable[[random.Random], Case | None]]] = {
-    "norm": (14, 10, a_norm),
+    "norm": (14, 9, a_norm),
     "given vector": (6, 2, a_given_vector),
     "reduction": (16, 10, a_reduction),
     "shared vector": (4, 6, a_shared_vector),
