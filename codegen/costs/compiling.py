@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Var, simplify, substitute, terms, total, variables
@@ -54,15 +55,18 @@ Words: TypeAlias = "frozenset[tuple[str, int]]"
 """Words of registers, by the name of the register and their number."""
 
 
-Loads: TypeAlias = "frozenset[tuple[int, int]]"
-"""Loads by their bytes and the constant of their address."""
+Loads: TypeAlias = "Mapping[tuple[int, int], bool]"
+"""Whether machine code makes loads by some lanes alone, by their bytes and the constant of their address."""
+
+UNREAD: Loads = MappingProxyType({})
+"""What is known of loads whose machine code nobody has read."""
 
 
-def compiled(kernel: Kernel, branched: Loads = frozenset()) -> Kernel:
+def compiled(kernel: Kernel, branched: Loads = UNREAD) -> Kernel:
     """A program with the accesses to shared memory that a compiler leaves of it.
 
-    A load whose branch does not come next stays where it is, unless it is among those that machine code makes
-    behind a branch, `branched`.
+    A load whose branch does not come next stays where it is, unless machine code makes it by some lanes
+    alone; one that machine code makes by all lanes, see `branched`, stays in any case.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> compiled(KernelBuilder("empty", threads=32).build()).body
@@ -72,7 +76,7 @@ def compiled(kernel: Kernel, branched: Loads = frozenset()) -> Kernel:
     return replace(sunk, body=_joined(sunk.body))
 
 
-def with_sunk_loads(kernel: Kernel, branched: Loads = frozenset()) -> Kernel:
+def with_sunk_loads(kernel: Kernel, branched: Loads = UNREAD) -> Kernel:
     """A program written out, with its loads where they are used; as it is where that is too long.
 
     >>> from layoutalg.codegen.language import KernelBuilder
@@ -210,7 +214,8 @@ def _placed(s: Stmt, body: Body, live: Words, branched: Loads) -> Body:
     mine = _effects(s)
     if not isinstance(s, Do) or not mine.writes or not _only_computes(s):
         return (s, *body)
-    movable = not mine.orders and not any(word in s.instr.text for word in FIXED)
+    alone = branched.get(_key(s))
+    movable = alone is not False and not mine.orders and not any(word in s.instr.text for word in FIXED)
     for n, other in enumerate(body):
         its = _effects(other)
         kills = isinstance(other, Do) and mine.writes <= its.writes
@@ -224,7 +229,7 @@ def _placed(s: Stmt, body: Body, live: Words, branched: Loads) -> Body:
             return (*body[:n], replace(other, body=inner), *body[n + 1 :])
         if kills:
             return body
-        passed = bodies(other) and _key(s) not in branched
+        passed = bodies(other) and not alone
         if its.writes & (mine.reads | mine.writes) or passed or (mine.loads and its.orders):
             movable = False
     return (s, *body) if mine.writes & live else body
@@ -233,7 +238,9 @@ def _placed(s: Stmt, body: Body, live: Words, branched: Loads) -> Body:
 def _key(s: Do) -> tuple[int, int]:
     """The bytes and the constant of a load's address; (0, 0) of what loads nothing."""
     for operand, place in s.memory:
-        return operand.bytes, sum(part.value for part in terms(place.index) if isinstance(part, Const))
+        start = place.buffer.offset_bytes if isinstance(place.buffer, Shared) else 0
+        parts = terms(place.index)
+        return operand.bytes, start + sum(part.value for part in parts if isinstance(part, Const))
     return 0, 0
 
 

@@ -16,7 +16,16 @@ Only `runtime` and `launch` need a GPU; CUDA text and machine code can be made w
 
 from __future__ import annotations
 
-from layoutalg.codegen.gpu.counters import Counters, Run, count_launches, loads_of, profiler
+from layoutalg.codegen.gpu.counters import (
+    Compared,
+    Counters,
+    Run,
+    compare,
+    count_launches,
+    loads_of,
+    predicted_run,
+    profiler,
+)
 from layoutalg.codegen.gpu.cubin_cache import (
     LIMIT_BYTES,
     Entry,
@@ -61,6 +70,7 @@ from layoutalg.codegen.gpu.nvrtc import (
 from layoutalg.codegen.gpu.preparation import (
     Launchable,
     Prepared,
+    each_in_processes,
     in_processes,
     kernel_target,
     launchable,

@@ -16,16 +16,19 @@ import csv
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from layoutalg.codegen.gpu.launch import CompiledSequence, load_sequence
+from layoutalg.codegen.costs import COUNTERS, ISSUED, is_replayed, predicted_counters
+from layoutalg.codegen.gpu.launch import CompiledSequence, compile_sequence, load_sequence
 from layoutalg.codegen.gpu.preparation import Prepared
 from layoutalg.codegen.gpu.runtime import profiled, to_device
 from layoutalg.codegen.gpu.sass import branched_loads, disassemble, parse_sass
+from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import LayoutAlgError, ProfilerError, UnsupportedError
 from layoutalg.tools import run_tool, scratch
 
@@ -46,10 +49,93 @@ _WRITTEN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Compiled kernels and their arguments: NumPy arrays and numbers by name."""
+    """Compiled kernels and their arguments: NumPy arrays and numbers by name; what is predicted of their
+    counters, and whether data arrives in shared memory while they access it."""
 
     compiled: CompiledSequence
     given: Mapping[str, Any]
+    predicted: Mapping[str, int] = field(default_factory=dict)
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Numbers by the names of COUNTERS: predicted, counted, and where they differ and wavefronts may be
+    replayed, those that instructions `issued` by their addresses.
+
+    >>> case = Compared({"wavefronts stored": 64}, {"wavefronts stored": 71}, {"wavefronts stored": 64})
+    >>> case.replayed, case.apart, case.missing
+    (('wavefronts stored',), (), ())
+    """
+
+    predicted: Mapping[str, int] = field(default_factory=dict)
+    counted: Mapping[str, int] = field(default_factory=dict)
+    issued: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def _differ(self) -> Iterator[str]:
+        return (x for x, n in self.predicted.items() if self.counted.get(x, n) != n)
+
+    @property
+    def replayed(self) -> tuple[str, ...]:
+        """The names of wavefronts that were issued as predicted, and some of them replayed."""
+        return tuple(x for x in self._differ if self.issued.get(x) == self.predicted[x] < self.counted[x])
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The names of counters that are not as predicted, nor that and replays."""
+        return tuple(x for x in self._differ if x not in self.replayed)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of predictions without a counter."""
+        return tuple(x for x in self.predicted if x not in self.counted)
+
+
+def predicted_run(sequence: LaunchSequence, given: Mapping[str, Any], arch: str) -> Run:
+    """A run with what is predicted of its counters.  Raises as `compile_sequence` and `traffic` do."""
+    compiled = compile_sequence(sequence, arch)
+    loads = map(loads_of, compiled.prepared)
+    predicted = predicted_counters(sequence, _numbers(given), arch, loads)
+    return Run(compiled, given, predicted, is_replayed(sequence))
+
+
+def compare(runs: Sequence[Run], *, timeout_s: float) -> list[Compared | str]:
+    """Runs beside their counters, or why one failed.  Raises as `count_launches` does.
+
+    Where wavefronts that may be replayed differ, the run is launched again for those that were issued.
+    """
+    metrics = {name: (metric,) for name, metric in COUNTERS.items()}
+    found = [
+        out if isinstance(out, str) else Compared(run.predicted, out)
+        for run, out in zip(runs, _sums(runs, metrics, timeout_s), strict=True)
+    ]
+    again = [n for n, x in enumerate(found) if isinstance(x, Compared) and x.apart and runs[n].replayed]
+    for n, out in zip(again, _sums([runs[n] for n in again], ISSUED, timeout_s), strict=True):
+        if isinstance(one := found[n], Compared):
+            found[n] = out if isinstance(out, str) else replace(one, issued=out)
+    return found
+
+
+def _sums(
+    runs: Sequence[Run], metrics: Mapping[str, tuple[str, ...]], timeout_s: float
+) -> list[dict[str, int] | str]:
+    """Sums of metrics over the launches of each run by name, where every launch has them."""
+    words = tuple(chain.from_iterable(metrics.values()))
+    return [
+        launches
+        if isinstance(launches, str)
+        else {
+            name: round(sum(one[metric] for one in launches for metric in own))
+            for name, own in metrics.items()
+            if all(metric in one for one in launches for metric in own)
+        }
+        for launches in count_launches(runs, words, timeout_s=timeout_s)
+    ]
+
+
+def _numbers(given: Mapping[str, Any]) -> dict[str, int]:
+    return {name: x for name, x in given.items() if isinstance(x, int)}
 
 
 def profiler() -> str:
@@ -74,7 +160,10 @@ def count_launches(
     Raises ProfilerError without the profiler, where the driver forbids counters, and where the profiler
     cannot count a launch, in its words; TimeoutError.
     """
-    ncu, found = profiler(), list[tuple[Counters, ...] | str]()
+    found = list[tuple[Counters, ...] | str]()
+    if not runs:
+        return found
+    ncu = profiler()
     with scratch() as folder:
         path = folder / "runs"
         while len(found) < len(runs):
@@ -117,8 +206,7 @@ def launch_runs(path: str) -> None:
         runs: list[Run] = file.recv()
     with Path(path).with_suffix(".done").open("w") as done:
         for run in runs:
-            numbers = {name: x for name, x in run.given.items() if isinstance(x, int)}
-            said = ""
+            numbers, said = _numbers(run.given), ""
             try:
                 arrays = {name: to_device(x) for name, x in run.given.items() if name not in numbers}
                 launch = load_sequence(run.compiled.ready(numbers)).on_arrays(arrays)
@@ -135,19 +223,20 @@ def launch_runs(path: str) -> None:
                 break
 
 
-def loads_of(prepared: Prepared) -> frozenset[tuple[int, int]]:
-    """The loads that the machine code of a kernel makes behind a branch; none where no disassembler is.
+def loads_of(prepared: Prepared) -> Mapping[tuple[int, int], bool]:
+    """Whether the machine code of a kernel makes loads by some lanes alone, see `branched_loads`; nothing
+    where no disassembler is.
 
     >>> from layoutalg.codegen.gpu import prepare
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> loads_of(prepare(KernelBuilder("empty", threads=32).build(), "sm_80"))
-    frozenset()
+    {}
     """
     try:
-        functions = parse_sass(disassemble(prepared.cubin.image))
+        (function,) = parse_sass(disassemble(prepared.cubin.image))
     except UnsupportedError:
-        return frozenset()
-    return frozenset[tuple[int, int]]().union(*map(branched_loads, functions))
+        return {}
+    return branched_loads(function)
 
 
 def launches_in(text: str) -> list[dict[str, float]]:

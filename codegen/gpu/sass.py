@@ -295,26 +295,30 @@ _LOADED = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16}
 _PLACE = re.compile(r"\[[^\]]*?(?:\+0x([0-9a-f]+))?\]")
 
 
-def branched_loads(function: SassFunction) -> frozenset[tuple[int, int]]:
-    """Loads from shared memory that are made under a predicate or behind a branch that some lanes take, by
-    their bytes and the constant of their address.
+def branched_loads(function: SassFunction) -> Mapping[tuple[int, int], bool]:
+    """Whether loads from shared memory are made by some lanes alone, by their bytes and the constant of their
+    address: under a predicate, or behind a branch or an exit that the last store to shared memory is not
+    behind.  Loads that are made in both ways are left out.
 
     >>> branched_loads(SassFunction("f", (SassInstruction(0, "LDS.64 R2, [R4+0x80]", "@P0"),), {}))
-    frozenset({(8, 128)})
+    {(8, 128): True}
     """
-    found: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
-    ends, waiting = {n: name for name, n in function.labels.items()}, set[str]()
+    found: dict[tuple[int, int], set[bool]] = {}
+    ends, behind, stored = {n: name for name, n in function.labels.items()}, set[str](), frozenset[str]()
     for n, instruction in enumerate(function.instructions):
-        waiting.discard(ends.get(n, ""))
+        behind.discard(ends.get(n, ""))
         opcode, guard = instruction.opcode, instruction.guard
-        if guard and opcode == "EXIT":
-            waiting.add("EXIT")
-        elif guard and opcode.startswith("BRA"):
-            waiting |= {name for name in function.labels if name in instruction.text}
-        elif opcode.split(".")[0] == "LDS" and (place := _PLACE.search(instruction.text)):
-            nbytes = _LOADED.get(opcode.removeprefix("LDS"), 4)
-            found[bool(guard or waiting)].add((nbytes, int(place[1] or "0", 16)))
-    return frozenset(found[True] - found[False])
+        base, target = opcode.partition(".")[0], _TARGET.search(instruction.text)
+        if guard and base == "EXIT":
+            behind.add(base)
+        elif guard and target and target["label"]:
+            behind.add(target["label"])
+        elif base == "STS" and not guard:
+            stored = frozenset(behind)
+        elif base == "LDS" and (place := _PLACE.search(instruction.text)):
+            key = _LOADED.get(opcode.removeprefix("LDS"), 4), int(place[1] or "0", 16)
+            found.setdefault(key, set()).add(bool(guard or behind - stored))
+    return {key: ways.pop() for key, ways in found.items() if len(ways) == 1}
 
 
 def disassemble(image: bytes, *, encodings: bool = False, lines: bool = False) -> str:

@@ -14,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from layoutalg.codegen.costs import COUNTERS
@@ -22,20 +23,22 @@ from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.tuning import Counted, count
 from tests.gpu.counters import verdict
 
+RULE = "replayed beside data that arrives"
+
 
 def line(what: str, cases: Sequence[Counted]) -> str:
-    """A row of the table: equal of compared numbers by name, those that a rule explains, and failures."""
-    cells = []
+    """A row of the table: how many numbers were equal, by name, those with replays, and those that differ."""
+    found, cells = [c.found for c in cases], []
     for name in COUNTERS:
-        own = [c for c in cases if name in c.predicted and name in c.counted]
-        cells.append(f"{sum(c.predicted[name] == c.counted[name] for c in own)} of {len(own)}")
-    within = sum(len(c.within) for c in cases)
-    return f"| {what} | {' | '.join(cells)} | {within} | {sum(len(c.apart) for c in cases)} |"
+        own = [(x.predicted[name], x.counted[name]) for x in found if name in x.predicted.keys() & x.counted]
+        cells.append(f"{sum(a == b for a, b in own)} of {len(own)}")
+    replayed, apart = (sum(len(getattr(x, which)) for x in found) for which in ("replayed", "apart"))
+    return f"| {what} | {' | '.join(cells)} | {replayed} | {apart} |"
 
 
 def table(cases: Sequence[Counted]) -> Iterator[str]:
     """The table in Markdown: a row of each family and one of all."""
-    head = ("family", *COUNTERS, "by a rule", "differ")
+    head = ("family", *COUNTERS, "replayed", "differ")
     yield f"| {' | '.join(head)} |"
     yield f"|---|{'---:|' * (len(head) - 1)}"
     for family in dict.fromkeys(c.family for c in cases):
@@ -46,12 +49,16 @@ def table(cases: Sequence[Counted]) -> Iterator[str]:
 def differences(cases: Sequence[Counted]) -> Iterator[str]:
     """Every number that is not the prediction, with its rule if one covers it, and every failure."""
     for c in cases:
+        found = c.found
         if c.failure:
             yield f"{c.family}: {c.name}: {c.failure}"
-        for name in c.missing:
+        for name in found.missing:
             yield f"{c.family}: {c.name}: {name} was not counted"
-        for name, said in [*((x, c.rule) for x in c.within), *((x, "differs") for x in c.apart)]:
-            yield f"{c.family}: {c.name}: {name} {c.predicted[name]}, counted {c.counted[name]}: {said}"
+        for rule, names in ((f", {RULE}", found.replayed), ("", found.apart)):
+            for name in names:
+                said = f"{name} {found.predicted[name]}, counted {found.counted[name]}"
+                issued = f", issued {found.issued[name]}" if name in found.issued else ""
+                yield f"{c.family}: {c.name}: {said}{issued}{rule}"
 
 
 def main(args: list[str]) -> int:
@@ -63,15 +70,17 @@ def main(args: list[str]) -> int:
     parser.add_argument("--only", nargs="+", default=list(FAMILIES), help="families")
     asked = parser.parse_args(args)
     begun, seeds = time.monotonic(), range(asked.seed, asked.seed + asked.cases)
-    cases = count([(family, seed) for family in asked.only for seed in seeds], require_gpu().arch)
-    fields = ("family", "seed", "name", "predicted", "counted", "failure")
-    stored = [{name: getattr(c, name) for name in fields} for c in cases]
-    asked.out.write_text(json.dumps(stored, default=dict, indent=0))
+    cases = list(count([(family, n) for n in seeds for family in asked.only], require_gpu().arch))
+    stored = [
+        {"family": c.family, "seed": c.seed, "case": c.name, "failure": c.failure, **asdict(c.found)}
+        for c in cases
+    ]
+    asked.out.write_text(json.dumps(stored, indent=0))
     print(*table(cases), "", *differences(cases), sep="\n")
-    compared = [name for c in cases for name in c.predicted]
-    wrong = sum(len(c.apart) + len(c.missing) for c in cases) + sum(bool(c.failure) for c in cases)
+    compared = sum(len(c.found.predicted) for c in cases)
+    wrong = sum(len(c.found.apart) + len(c.found.missing) + bool(c.failure) for c in cases)
     print(f"{len(cases)} cases of seed {asked.seed} in {time.monotonic() - begun:.0f} s")
-    return verdict(wrong, len(compared))
+    return verdict(wrong, compared)
 
 
 if __name__ == "__main__":
