@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from tests.draws.random_programs import RandomProgram, programs
 Body = Callable[[KernelBuilder, Callable[..., None], Callable[..., None]], None]
 
 
-def wavefronts(body: Body, branched: frozenset[tuple[int, int]] = frozenset()) -> dict[str, int]:
+def wavefronts(body: Body, branched: Mapping[tuple[int, int], bool] = MappingProxyType({})) -> dict[str, int]:
     """Wavefronts that are left of a body of two warps, by instruction.
 
     The body gets a load of 4 bytes per lane, 256 bytes apart by number, and a store of what was loaded.
@@ -51,7 +52,8 @@ def into_branches(k: KernelBuilder, load: Callable[..., None], store: Callable[.
 
 def test_a_load_goes_to_the_next_branch_and_by_machine_code_to_others() -> None:
     assert wavefronts(into_branches) == {"ld.shared.b32": 1 + 2}
-    assert wavefronts(into_branches, frozenset({(4, 256)})) == {"ld.shared.b32": 1 + 1}
+    assert wavefronts(into_branches, {(4, 256): True}) == {"ld.shared.b32": 1 + 1}
+    assert wavefronts(into_branches, {(4, 0): False}) == {"ld.shared.b32": 2 + 2}
 
 
 def test_what_orders_memory_keeps_a_load_in_front_of_a_branch() -> None:
