@@ -1,31 +1,27 @@
-"""The accesses to shared memory that a compiler leaves of a program.
+"""The loads from shared memory that a compiler leaves of a program.
 
 The idea.  What a program loads and nothing uses is not loaded.  What the next branch alone uses is loaded
-there, as long as nothing in between orders memory, so that lanes past an edge load nothing.  Neighbours in
-memory are accessed by one instruction, of as many bytes as the alignment of the first is known to allow:
+there, as long as nothing in between orders memory, so that lanes past an edge load nothing:
 
     lds128(v, tile[t])                                if i < n:
     if i < n: stg128(dst[i], v)                           lds128(v, tile[t])
                                                           stg128(dst[i], v)
 
-    lds64(v, tile[16 t]); lds64(w, tile[16 t + 8])    lds128(vw, tile[16 t])
+Machine code that is read says of single loads whether all lanes make them.  Unrolls and loops of one turn are
+written out, since a compiler sees them so.  `compiled` maps a program to one that computes the same.
 
-Unrolls and loops of one turn are written out, since a compiler sees them so.  `compiled` maps a program to
-one that computes the same with these accesses.
-
-Sources: LLVM's passes "Code sinking" and "Load and store vectorizer", which NVRTC runs, and counters of an
-H200: docs/measured.md, "Predictions beside counters".
+Sources: LLVM's pass "Code sinking", which NVRTC runs, and counters of an H200: docs/measured.md, "Predictions
+beside counters".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Var, simplify, substitute, terms, total, variables
-from layoutalg.codegen.instr import LDS, STS
+from layoutalg.codegen.expr import Const, Expr, Var, simplify, substitute, terms, variables
 from layoutalg.codegen.program import (
     Body,
     Do,
@@ -33,7 +29,6 @@ from layoutalg.codegen.program import (
     If,
     Kernel,
     Let,
-    MemRef,
     RegRef,
     Shared,
     Stmt,
@@ -63,24 +58,14 @@ UNREAD: Loads = MappingProxyType({})
 
 
 def compiled(kernel: Kernel, branched: Loads = UNREAD) -> Kernel:
-    """A program with the accesses to shared memory that a compiler leaves of it.
+    """A program written out, with its loads from shared memory where a compiler leaves them; as it is where
+    that is too long.
 
     A load whose branch does not come next stays where it is, unless machine code makes it by some lanes
     alone; one that machine code makes by all lanes, see `branched`, stays in any case.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> compiled(KernelBuilder("empty", threads=32).build()).body
-    ()
-    """
-    sunk = with_sunk_loads(kernel, branched)
-    return replace(sunk, body=_joined(sunk.body))
-
-
-def with_sunk_loads(kernel: Kernel, branched: Loads = UNREAD) -> Kernel:
-    """A program written out, with its loads where they are used; as it is where that is too long.
-
-    >>> from layoutalg.codegen.language import KernelBuilder
-    >>> with_sunk_loads(KernelBuilder("empty", threads=32).build()).body
     ()
     """
     body = lower(kernel).body
@@ -266,78 +251,3 @@ def _later(body: Body, words: Words, live: Words) -> Words:
             if not words:
                 return frozenset(used)
     return frozenset(used | live)
-
-
-def _joined(body: Body) -> Body:
-    """The body with neighbouring accesses as one."""
-    body = tuple(with_bodies(s, _joined) for s in body)
-    out: list[Stmt | None] = list(body)
-    runs: dict[tuple[str, int], list[tuple[int, Do, MemRef]]] = {}
-    for n, s in enumerate(body):
-        kind = _plain(s)
-        if kind is not None and isinstance(s, Do):
-            other = "st" if kind[0] == "ld" else "ld"
-            for key in [key for key in runs if key[0] == other]:
-                _join(runs.pop(key), key[0], out)
-            runs.setdefault(kind, []).append((n, s, s.memory[0][1]))
-        elif not isinstance(s, Do | Let) or _effects(s).orders or _effects(s).loads:
-            for key in list(runs):
-                _join(runs.pop(key), key[0], out)
-    for key, run in runs.items():
-        _join(run, key[0], out)
-    return tuple(s for s in out if s is not None)
-
-
-def _plain(s: Stmt) -> tuple[str, int] | None:
-    """Whether a statement is a plain load or store of shared memory, and its bytes."""
-    if isinstance(s, Do):
-        for way, table in (("ld", LDS), ("st", STS)):
-            for nbytes, instr in table.items():
-                if s.instr is instr:
-                    return way, nbytes
-    return None
-
-
-def _join(run: list[tuple[int, Do, MemRef]], way: str, out: list[Stmt | None]) -> None:
-    """Put one access for each group of neighbours into a body: where its first load or its last store is."""
-    groups: dict[object, list[tuple[int, int, Do, MemRef]]] = {}
-    for n, s, place in run:
-        parts = terms(place.index)
-        constant = sum(part.value for part in parts if isinstance(part, Const))
-        rest = total([part for part in parts if not isinstance(part, Const)])
-        groups.setdefault((place.buffer, str(rest)), []).append((constant, n, s, place))
-    table = LDS if way == "ld" else STS
-    for group in groups.values():
-        group.sort(key=lambda one: one[0])
-        at = 0
-        while at < len(group):
-            nbytes = group[at][2].memory[0][0].bytes
-            count = next(
-                count for count in _counts(nbytes) if _neighbours(group[at : at + count], count, nbytes)
-            )
-            if count > 1:
-                places = [n for _, n, *_ in group[at : at + count]]
-                _, _, s, place = group[at]
-                args = tuple(place if isinstance(arg, MemRef) else arg for arg in s.args)
-                for n in places:
-                    out[n] = None
-                out[min(places) if way == "ld" else max(places)] = Do(table[nbytes * count], args)
-            at += count
-
-
-def _counts(nbytes: int) -> Iterator[int]:
-    """The numbers of accesses that are tried as one, the most first."""
-    count = max(1, 16 // nbytes)
-    while count >= 1:
-        yield count
-        count //= 2
-
-
-def _neighbours(group: list[tuple[int, int, Do, MemRef]], count: int, nbytes: int) -> bool:
-    """Whether accesses are so many neighbours, of which the first is aligned to all of them."""
-    first, place = group[0][0], group[0][3]
-    start = place.index + (place.buffer.offset_bytes if isinstance(place.buffer, Shared) else 0)
-    aligned = count == 1 or simplify(start).facts.divisible_by(count * nbytes)
-    return (
-        len(group) == count and aligned and all(one[0] == first + n * nbytes for n, one in enumerate(group))
-    )

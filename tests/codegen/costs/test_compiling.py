@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from layoutalg.codegen.costs import compiled, traffic, traffic_enumerated
-from layoutalg.codegen.costs.compiling import with_sunk_loads
-from layoutalg.codegen.instr import BAR, LDS, STG, STS
+from layoutalg.codegen.instr import BAR, LDS, STG
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.sim import simulate
 from layoutalg.layout import Layout
@@ -76,33 +75,16 @@ def test_a_load_that_nothing_uses_is_none() -> None:
     assert wavefronts(body) == {"ld.shared.b32": 2}
 
 
-@pytest.mark.parametrize(
-    ("first", "count", "left"),
-    [(0, 4, {"b128": 1}), (0, 3, {"b64": 1, "b32": 1}), (2, 4, {"b64": 2}), (1, 3, {"b32": 1, "b64": 1})],
-)
-def test_neighbours_are_vectors_as_far_as_they_are_aligned(
-    first: int, count: int, left: dict[str, int]
-) -> None:
-    k = KernelBuilder("k", threads=32)
-    tile, v = k.shared_buffer("tile", 4, Layout(256), 256, 16), k.reg("v", 4, 1)
-    for n in range(count):
-        k.do(STS[4], k.at(tile, k.tid * 8 + first + n), v[n])
-    found = traffic(compiled(k.build()), {})
-    assert {op.removeprefix("st.shared."): cost.instructions for op, cost in found.items()} == left
-
-
 @pytest.mark.deep
 @settings(deadline=None, max_examples=100)
 @given(programs(guards=False))
 def test_programs_with_sunk_loads_compute_the_same(p: RandomProgram) -> None:
-    sunk = with_sunk_loads(p.kernel)
-    assert sunk is not None
+    left = compiled(p.kernel)
     before, after = p.arguments(), p.arguments()
     simulate(p.kernel, before)
-    simulate(sunk, after)
+    simulate(left, after)
     for name, array in before.items():
         assert not isinstance(array, np.ndarray) or np.array_equal(array, after[name], equal_nan=True)
-    left = compiled(p.kernel)
     found = traffic(left, p.params)
     assert found == traffic_enumerated(left, p.params)
     written = traffic(p.kernel, p.params)
