@@ -1,17 +1,16 @@
-"""The loads from shared memory that a compiler leaves of a program.
+"""The loads from shared memory that a compiler leaves of a program, as the kernel's machine code says.
 
-The idea.  What a program loads and nothing uses is not loaded.  What the next branch alone uses is loaded
-there, as long as nothing in between orders memory, so that lanes past an edge load nothing:
+The idea.  A compiler makes loads where they are used, and loads no words that nothing uses:
 
     lds128(v, tile[t])                                if i < n:
     if i < n: stg128(dst[i], v)                           lds128(v, tile[t])
                                                           stg128(dst[i], v)
 
-Machine code that is read says of single loads whether all lanes make them.  Unrolls and loops of one turn are
-written out, since a compiler sees them so.  `compiled` maps a program to one that computes the same.
+Which loads it moves or makes narrower is read from machine code, whose loads are those of the program by the
+constants of their addresses; the condition of a load is that of the branch that uses it.  Unrolls and loops
+of one turn are written out, since machine code is.
 
-Sources: LLVM's pass "Code sinking", which NVRTC runs, and counters of an H200: docs/measured.md, "Predictions
-beside counters".
+Source: counters of an H200, docs/measured.md, "Predictions beside counters".
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Var, simplify, substitute, terms, variables
+from layoutalg.codegen.instr import LDS
 from layoutalg.codegen.program import (
     Body,
     Do,
@@ -34,6 +34,7 @@ from layoutalg.codegen.program import (
     Stmt,
     Unroll,
     bodies,
+    calls,
     lower,
     with_bodies,
     with_expressions,
@@ -42,27 +43,21 @@ from layoutalg.codegen.program import (
 MOST_STATEMENTS = 1 << 14
 """Statements of a program up to which it is written out; of a larger one the accesses are as written."""
 
-FIXED = ("volatile", "__frsqrt_rn")
-"""Parts of the text of an instruction that a compiler leaves where it is: __frsqrt_rn is not an instruction
-of PTX but several, with branches."""
-
 Words: TypeAlias = "frozenset[tuple[str, int]]"
 """Words of registers, by the name of the register and their number."""
 
 
-Loads: TypeAlias = "Mapping[tuple[int, int], bool]"
-"""Whether machine code makes loads by some lanes alone, by their bytes and the constant of their address."""
+Loads: TypeAlias = "Mapping[tuple[int, int], bool | None]"
+"""Loads of machine code by their bytes and the constant of their address: whether some lanes alone make them,
+None where both is the case."""
 
 UNREAD: Loads = MappingProxyType({})
-"""What is known of loads whose machine code nobody has read."""
+"""The loads of machine code that nobody has read: the program's stay as they are written."""
 
 
-def compiled(kernel: Kernel, branched: Loads = UNREAD) -> Kernel:
-    """A program written out, with its loads from shared memory where a compiler leaves them; as it is where
+def compiled(kernel: Kernel, code: Loads = UNREAD) -> Kernel:
+    """A program written out, with its loads from shared memory as machine code makes them; as it is where
     that is too long.
-
-    A load whose branch does not come next stays where it is, unless machine code makes it by some lanes
-    alone; one that machine code makes by all lanes, see `branched`, stays in any case.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> compiled(KernelBuilder("empty", threads=32).build()).body
@@ -71,7 +66,7 @@ def compiled(kernel: Kernel, branched: Loads = UNREAD) -> Kernel:
     body = lower(kernel).body
     if _length(body) > MOST_STATEMENTS:
         return kernel
-    return replace(kernel, body=_settled(_written(body, {}), frozenset(), branched))
+    return replace(kernel, body=_narrowed(_settled(_written(body, {}), frozenset(), code), code))
 
 
 def _length(body: Body) -> int:
@@ -181,26 +176,25 @@ def _words(ref: RegRef) -> set[tuple[str, int]]:
     return {(ref.reg.name, n) for n in range(whole)}
 
 
-def _settled(body: Body, live: Words, branched: Loads) -> Body:
+def _settled(body: Body, live: Words, code: Loads) -> Body:
     """A body whose computations and loads are where they are used; `live` are the words used after it."""
     out: Body = ()
     after = live
     for s in reversed(body):
         if bodies(s):
             used = after | _effects(s).reads if isinstance(s, For) else after
-            s = with_bodies(s, lambda inner, used=used: _settled(inner, used, branched))  # type: ignore[misc]
-        out = _placed(s, out, live, branched)
+            s = with_bodies(s, lambda inner, used=used: _settled(inner, used, code))  # type: ignore[misc]
+        out = _placed(s, out, live, code)
         after |= _effects(s).reads
     return out
 
 
-def _placed(s: Stmt, body: Body, live: Words, branched: Loads) -> Body:
+def _placed(s: Stmt, body: Body, live: Words, code: Loads) -> Body:
     """The body with a statement in front, or in the one branch that uses it, or nowhere."""
     mine = _effects(s)
     if not isinstance(s, Do) or not mine.writes or not _only_computes(s):
         return (s, *body)
-    alone = branched.get(_key(s))
-    movable = alone is not False and not mine.orders and not any(word in s.instr.text for word in FIXED)
+    movable = not mine.loads or code.get(_key(s), False) is not False
     for n, other in enumerate(body):
         its = _effects(other)
         kills = isinstance(other, Do) and mine.writes <= its.writes
@@ -210,14 +204,38 @@ def _placed(s: Stmt, body: Body, live: Words, branched: Loads) -> Body:
                 return (s, *body)
             if _effects(If(other.condition, other.orelse)).reads & mine.writes:
                 return (s, *body)
-            inner = _placed(s, other.body, later, branched)
+            inner = _placed(s, other.body, later, code)
             return (*body[:n], replace(other, body=inner), *body[n + 1 :])
         if kills:
             return body
-        passed = bodies(other) and not alone
-        if its.writes & (mine.reads | mine.writes) or passed or (mine.loads and its.orders):
+        if its.writes & (mine.reads | mine.writes) or (mine.loads and its.orders):
             movable = False
     return (s, *body) if mine.writes & live else body
+
+
+def _narrowed(body: Body, code: Loads) -> Body:
+    """A body with loads of the words that machine code loads at their constants; those of which it loads none
+    are left out, if it narrows any."""
+    keys = {_key(s) for s in calls(body) if s.instr in LDS.values()} - code.keys()
+    narrower = {
+        (nbytes, first): [(n, at) for n, at in code if n < nbytes and first <= at < first + nbytes]
+        for nbytes, first in keys
+    }
+    return _with_loads(body, narrower) if any(narrower.values()) else body
+
+
+def _with_loads(body: Body, narrower: Mapping[tuple[int, int], list[tuple[int, int]]]) -> Body:
+    out = list[Stmt]()
+    for s in body:
+        s = with_bodies(s, lambda part: _with_loads(part, narrower))
+        if not isinstance(s, Do) or s.instr not in LDS.values() or _key(s) not in narrower:
+            out.append(s)
+            continue
+        (_, place), (_, first) = s.memory[0], _key(s)
+        for nbytes, at in narrower[_key(s)]:
+            word = replace(place, index=simplify(place.index + (at - first)))
+            out.append(Do(LDS[nbytes], tuple(word if x is place else x for x in s.args)))
+    return tuple(out)
 
 
 def _key(s: Do) -> tuple[int, int]:

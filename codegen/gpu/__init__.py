@@ -22,7 +22,6 @@ from layoutalg.codegen.gpu.counters import (
     Run,
     compare,
     count_launches,
-    loads_of,
     predicted_run,
     profiler,
 )

@@ -23,11 +23,19 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from layoutalg.codegen.costs import COUNTERS, ISSUED, is_replayed, predicted_counters
+from layoutalg.codegen.costs import (
+    BESIDE_BYTES,
+    BYTES_READ,
+    COUNTERS,
+    ISSUED,
+    is_counter,
+    is_replayed,
+    predicted_counters,
+)
 from layoutalg.codegen.gpu.launch import CompiledSequence, compile_sequence, load_sequence
 from layoutalg.codegen.gpu.preparation import Prepared
 from layoutalg.codegen.gpu.runtime import profiled, to_device
-from layoutalg.codegen.gpu.sass import branched_loads, disassemble, parse_sass
+from layoutalg.codegen.gpu.sass import SassFunction, branched_loads, disassemble, parse_sass
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import LayoutAlgError, ProfilerError, UnsupportedError
 from layoutalg.tools import run_tool, scratch
@@ -74,7 +82,7 @@ class Compared:
 
     @property
     def _differ(self) -> Iterator[str]:
-        return (x for x, n in self.predicted.items() if self.counted.get(x, n) != n)
+        return (x for x, n in self.predicted.items() if not is_counter(x, n, self.counted.get(x, n)))
 
     @property
     def replayed(self) -> tuple[str, ...]:
@@ -92,11 +100,20 @@ class Compared:
         return tuple(x for x in self.predicted if x not in self.counted)
 
 
-def predicted_run(sequence: LaunchSequence, given: Mapping[str, Any], arch: str) -> Run:
-    """A run with what is predicted of its counters.  Raises as `compile_sequence` and `traffic` do."""
+def predicted_run(
+    sequence: LaunchSequence, given: Mapping[str, Any], arch: str, data_bytes: int | None = None
+) -> Run:
+    """A run with what is predicted of its counters: those of a cold launch too, where the bytes of its data
+    that memory reads are given, it is one kernel, and its machine code can be read.
+
+    Raises as `compile_sequence` and `traffic` do.
+    """
     compiled = compile_sequence(sequence, arch)
-    loads = map(loads_of, compiled.prepared)
+    code = [code_of(prepared) for prepared in compiled.prepared]
+    loads = [branched_loads(function) if function else {} for function in code]
     predicted = predicted_counters(sequence, _numbers(given), arch, loads)
+    if data_bytes is not None and len(code) == 1 and (only := code[0]):
+        predicted[BYTES_READ] = data_bytes + only.nbytes + BESIDE_BYTES
     return Run(compiled, given, predicted, is_replayed(sequence))
 
 
@@ -107,7 +124,9 @@ def compare(runs: Sequence[Run], *, timeout_s: float) -> list[Compared | str]:
     """
     metrics = {name: (metric,) for name, metric in COUNTERS.items()}
     found = [
-        out if isinstance(out, str) else Compared(run.predicted, out)
+        out
+        if isinstance(out, str)
+        else Compared(run.predicted, {x: n for x, n in out.items() if x in run.predicted})
         for run, out in zip(runs, _sums(runs, metrics, timeout_s), strict=True)
     ]
     again = [n for n, x in enumerate(found) if isinstance(x, Compared) and x.apart and runs[n].replayed]
@@ -170,7 +189,7 @@ def count_launches(
             with Connection(os.open(path, _WRITTEN, 0o600), readable=False) as file:
                 file.send(runs[len(found) :])
             command = [
-                ncu, "--csv", "--print-units", "base", "--clock-control", "none", "--cache-control", "none",
+                ncu, "--csv", "--print-units", "base", "--clock-control", "none", "--cache-control", "all",
                 "--profile-from-start", "off", "--metrics", ",".join(metrics), sys.executable, "-c", _CHILD,
                 str(path),
             ]  # fmt: skip
@@ -223,20 +242,20 @@ def launch_runs(path: str) -> None:
                 break
 
 
-def loads_of(prepared: Prepared) -> Mapping[tuple[int, int], bool]:
-    """Whether the machine code of a kernel makes loads by some lanes alone, see `branched_loads`; nothing
-    where no disassembler is.
+def code_of(prepared: Prepared) -> SassFunction | None:
+    """The machine code of a kernel; None where no disassembler is.
 
     >>> from layoutalg.codegen.gpu import prepare
     >>> from layoutalg.codegen.language import KernelBuilder
-    >>> loads_of(prepare(KernelBuilder("empty", threads=32).build(), "sm_80"))
-    {}
+    >>> code = code_of(prepare(KernelBuilder("empty", threads=32).build(), "sm_80"))
+    >>> code is None or code.name
+    'empty'
     """
     try:
         (function,) = parse_sass(disassemble(prepared.cubin.image))
     except UnsupportedError:
-        return {}
-    return branched_loads(function)
+        return None
+    return function
 
 
 def launches_in(text: str) -> list[dict[str, float]]:

@@ -77,6 +77,8 @@ CLASSES: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 """Opcodes, without suffix and without the U of uniform forms, by class; what is in none is "other"."""
 
+INSTRUCTION_BYTES = 16
+
 OTHER = "other"
 
 _CLASS_OF = {opcode: name for name, opcodes in CLASSES.items() for opcode in opcodes}
@@ -151,6 +153,11 @@ class SassFunction:
     instructions: tuple[SassInstruction, ...]
     labels: Mapping[str, int]
     padding: tuple[SassInstruction, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its code, of sm_70 and later."""
+        return INSTRUCTION_BYTES * (len(self.instructions) + len(self.padding))
 
 
 def classify(opcode: str) -> str:
@@ -295,10 +302,10 @@ _LOADED = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16}
 _PLACE = re.compile(r"\[[^\]]*?(?:\+0x([0-9a-f]+))?\]")
 
 
-def branched_loads(function: SassFunction) -> Mapping[tuple[int, int], bool]:
+def branched_loads(function: SassFunction) -> Mapping[tuple[int, int], bool | None]:
     """Whether loads from shared memory are made by some lanes alone, by their bytes and the constant of their
     address: under a predicate, or behind a branch or an exit that the last store to shared memory is not
-    behind.  Loads that are made in both ways are left out.
+    behind; None where loads of one constant are made in both ways.
 
     >>> branched_loads(SassFunction("f", (SassInstruction(0, "LDS.64 R2, [R4+0x80]", "@P0"),), {}))
     {(8, 128): True}
@@ -318,7 +325,7 @@ def branched_loads(function: SassFunction) -> Mapping[tuple[int, int], bool]:
         elif base == "LDS" and (place := _PLACE.search(instruction.text)):
             key = _LOADED.get(opcode.removeprefix("LDS"), 4), int(place[1] or "0", 16)
             found.setdefault(key, set()).add(bool(guard or behind - stored))
-    return {key: ways.pop() for key, ways in found.items() if len(ways) == 1}
+    return {key: ways.pop() if len(ways) == 1 else None for key, ways in found.items()}
 
 
 def disassemble(image: bytes, *, encodings: bool = False, lines: bool = False) -> str:

@@ -19,8 +19,10 @@ from itertools import islice
 from typing import Any
 
 from layoutalg.codegen.gpu import Compared, Run, compare, each_in_processes, in_processes, predicted_run
+from layoutalg.codegen.program import Global, LaunchSequence
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.checks import check_run, checks_of, given_to
+from layoutalg.kernels.family import Family
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.sweep import Drawn, drawn_case, first_configs
 
@@ -155,6 +157,17 @@ def _made(family: str, arch: str, seed: int, drawn: Drawn) -> _Made | Counted:
         sequence = chosen.launches(drawn.problem, drawn.config, arch)
         trial = checks_of(chosen).trials(drawn.problem)[0]
         given = given_to(chosen, drawn.problem, drawn.config, trial, seed)
-        return _Made(Counted(family, seed, drawn), predicted_run(sequence, given, arch))
+        data = _read_bytes(chosen, drawn, sequence, given, arch)
+        return _Made(Counted(family, seed, drawn), predicted_run(sequence, given, arch, data))
     except LayoutAlgError as error:
         return Counted(family, seed, drawn, failure=f"{type(error).__name__}: {error}")
+
+
+def _read_bytes(
+    family: Family, drawn: Drawn, sequence: LaunchSequence, given: Mapping[str, Any], arch: str
+) -> int:
+    """The bytes of its data that memory reads for a case: as its family says, or all of what is only read."""
+    if family.memory:
+        return family.memory(drawn.problem, drawn.config, arch).read
+    written = {p.name for k in sequence.kernels for p in k.params if isinstance(p, Global) and p.writable}
+    return sum(x.nbytes for name, x in given.items() if not isinstance(x, int) and name not in written)

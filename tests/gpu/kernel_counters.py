@@ -27,11 +27,11 @@ RULE = "replayed beside data that arrives"
 
 
 def line(what: str, cases: Sequence[Counted]) -> str:
-    """A row of the table: how many numbers were equal, by name, those with replays, and those that differ."""
+    """A row of the table: how many numbers were as predicted, by name, with replays, and differ."""
     found, cells = [c.found for c in cases], []
     for name in COUNTERS:
-        own = [(x.predicted[name], x.counted[name]) for x in found if name in x.predicted.keys() & x.counted]
-        cells.append(f"{sum(a == b for a, b in own)} of {len(own)}")
+        own = [x for x in found if name in x.counted]
+        cells.append(f"{sum(name not in (*x.apart, *x.replayed) for x in own)} of {len(own)}")
     replayed, apart = (sum(len(getattr(x, which)) for x in found) for which in ("replayed", "apart"))
     return f"| {what} | {' | '.join(cells)} | {replayed} | {apart} |"
 
