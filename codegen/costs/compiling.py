@@ -1,14 +1,16 @@
-"""The loads from shared memory that a compiler leaves of a program, as the kernel's machine code says.
+"""The accesses to shared memory that a compiler leaves of a program, as the kernel's machine code says.
 
-The idea.  A compiler makes loads where they are used, and loads no words that nothing uses:
+The idea.  A compiler makes loads where they are used, loads no words that nothing uses, and joins neighbours:
 
     lds128(v, tile[t])                                if i < n:
     if i < n: stg128(dst[i], v)                           lds128(v, tile[t])
                                                           stg128(dst[i], v)
 
-Which loads it moves or makes narrower is read from machine code, whose loads are those of the program by the
-constants of their addresses; the condition of a load is that of the branch that uses it.  Unrolls and loops
-of one turn are written out, since machine code is.
+    sts64(tile[16 t], v); sts64(tile[16 t + 8], w)    sts128(tile[16 t], vw)
+
+Which it did is read from machine code, whose accesses are those of the program by the constants of their
+addresses; the condition of a load is that of the branch that uses it.  Unrolls and loops of one turn are
+written out, since machine code is.
 
 Source: counters of an H200, docs/measured.md, "Predictions beside counters".
 """
@@ -21,7 +23,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from layoutalg.codegen.expr import Const, Expr, Var, simplify, substitute, terms, variables
-from layoutalg.codegen.instr import LDS
+from layoutalg.codegen.instr import LDS, STS
 from layoutalg.codegen.program import (
     Body,
     Do,
@@ -47,16 +49,18 @@ Words: TypeAlias = "frozenset[tuple[str, int]]"
 """Words of registers, by the name of the register and their number."""
 
 
-Loads: TypeAlias = "Mapping[tuple[int, int], bool | None]"
-"""Loads of machine code by their bytes and the constant of their address: whether some lanes alone make them,
-None where both is the case."""
+Key: TypeAlias = "tuple[str, int, int]"
+"""Loads ("ld") or stores ("st") by their bytes and the constant of their address."""
 
-UNREAD: Loads = MappingProxyType({})
-"""The loads of machine code that nobody has read: the program's stay as they are written."""
+Code: TypeAlias = "Mapping[Key, bool | None]"
+"""Accesses of machine code: whether some lanes alone make them, None where both is the case."""
+
+UNREAD: Code = MappingProxyType({})
+"""Machine code that nobody has read: the program's accesses stay as they are written."""
 
 
-def compiled(kernel: Kernel, code: Loads = UNREAD) -> Kernel:
-    """A program written out, with its loads from shared memory as machine code makes them; as it is where
+def compiled(kernel: Kernel, code: Code = UNREAD) -> Kernel:
+    """A program written out, with its accesses to shared memory as machine code makes them; as it is where
     that is too long.
 
     >>> from layoutalg.codegen.language import KernelBuilder
@@ -66,7 +70,7 @@ def compiled(kernel: Kernel, code: Loads = UNREAD) -> Kernel:
     body = lower(kernel).body
     if _length(body) > MOST_STATEMENTS:
         return kernel
-    return replace(kernel, body=_narrowed(_settled(_written(body, {}), frozenset(), code), code))
+    return replace(kernel, body=_as_made(_settled(_written(body, {}), frozenset(), code), code))
 
 
 def _length(body: Body) -> int:
@@ -176,7 +180,7 @@ def _words(ref: RegRef) -> set[tuple[str, int]]:
     return {(ref.reg.name, n) for n in range(whole)}
 
 
-def _settled(body: Body, live: Words, code: Loads) -> Body:
+def _settled(body: Body, live: Words, code: Code) -> Body:
     """A body whose computations and loads are where they are used; `live` are the words used after it."""
     out: Body = ()
     after = live
@@ -189,12 +193,12 @@ def _settled(body: Body, live: Words, code: Loads) -> Body:
     return out
 
 
-def _placed(s: Stmt, body: Body, live: Words, code: Loads) -> Body:
+def _placed(s: Stmt, body: Body, live: Words, code: Code) -> Body:
     """The body with a statement in front, or in the one branch that uses it, or nowhere."""
     mine = _effects(s)
     if not isinstance(s, Do) or not mine.writes or not _only_computes(s):
         return (s, *body)
-    movable = not mine.loads or code.get(_key(s), False) is not False
+    movable = not mine.loads or ((key := _key(s)) is not None and code.get(key, False) is not False)
     for n, other in enumerate(body):
         its = _effects(other)
         kills = isinstance(other, Do) and mine.writes <= its.writes
@@ -213,38 +217,42 @@ def _placed(s: Stmt, body: Body, live: Words, code: Loads) -> Body:
     return (s, *body) if mine.writes & live else body
 
 
-def _narrowed(body: Body, code: Loads) -> Body:
-    """A body with loads of the words that machine code loads at their constants; those of which it loads none
-    are left out, if it narrows any."""
-    keys = {_key(s) for s in calls(body) if s.instr in LDS.values()} - code.keys()
-    narrower = {
-        (nbytes, first): [(n, at) for n, at in code if n < nbytes and first <= at < first + nbytes]
-        for nbytes, first in keys
+def _as_made(body: Body, code: Code) -> Body:
+    """A body with the accesses that machine code makes at the constants of its own: narrower or joined ones;
+    where it has any, those that it makes none of are left out."""
+    keys = {key for s in calls(body) if (key := _key(s))} - code.keys()
+    made = {
+        (way, nbytes, first): [(n, at) for op, n, at in code if op == way and first <= at < first + nbytes]
+        for way, nbytes, first in keys
     }
-    return _with_loads(body, narrower) if any(narrower.values()) else body
+    return _with_accesses(body, made) if any(made.values()) else body
 
 
-def _with_loads(body: Body, narrower: Mapping[tuple[int, int], list[tuple[int, int]]]) -> Body:
+def _with_accesses(body: Body, made: Mapping[Key, list[tuple[int, int]]]) -> Body:
     out = list[Stmt]()
     for s in body:
-        s = with_bodies(s, lambda part: _with_loads(part, narrower))
-        if not isinstance(s, Do) or s.instr not in LDS.values() or _key(s) not in narrower:
+        s = with_bodies(s, lambda part: _with_accesses(part, made))
+        key = _key(s) if isinstance(s, Do) else None
+        if not isinstance(s, Do) or key is None or key not in made:
             out.append(s)
             continue
-        (_, place), (_, first) = s.memory[0], _key(s)
-        for nbytes, at in narrower[_key(s)]:
-            word = replace(place, index=simplify(place.index + (at - first)))
-            out.append(Do(LDS[nbytes], tuple(word if x is place else x for x in s.args)))
+        way, _, first = key
+        _, place = s.memory[0]
+        for nbytes, at in made[key]:
+            moved = replace(place, index=simplify(place.index + (at - first)))
+            args = tuple(moved if x is place else x for x in s.args)
+            out.append(Do((LDS if way == "ld" else STS)[nbytes], args))
     return tuple(out)
 
 
-def _key(s: Do) -> tuple[int, int]:
-    """The bytes and the constant of a load's address; (0, 0) of what loads nothing."""
-    for operand, place in s.memory:
-        start = place.buffer.offset_bytes if isinstance(place.buffer, Shared) else 0
-        parts = terms(place.index)
-        return operand.bytes, start + sum(part.value for part in parts if isinstance(part, Const))
-    return 0, 0
+def _key(s: Do) -> Key | None:
+    """The key of a plain load or store of shared memory."""
+    way = next((way for way, table in (("ld", LDS), ("st", STS)) if s.instr in table.values()), None)
+    if way is None:
+        return None
+    operand, place = s.memory[0]
+    start = place.buffer.offset_bytes if isinstance(place.buffer, Shared) else 0
+    return way, operand.bytes, start + sum(x.value for x in terms(place.index) if isinstance(x, Const))
 
 
 def _only_computes(s: Do) -> bool:

@@ -7,7 +7,7 @@ from itertools import chain, repeat
 from types import MappingProxyType
 
 from layoutalg.arch import DEFAULT_ARCH, Arch
-from layoutalg.codegen.costs.compiling import UNREAD, Loads, compiled
+from layoutalg.codegen.costs.compiling import UNREAD, Code, compiled
 from layoutalg.codegen.costs.cost import total_costs
 from layoutalg.codegen.costs.count import copied, traffic
 from layoutalg.codegen.program import LaunchSequence, calls
@@ -82,10 +82,10 @@ def predicted_counters(
     sequence: LaunchSequence,
     scalars: Mapping[str, int],
     arch: str | Arch = DEFAULT_ARCH,
-    code: Iterable[Loads] = (),
+    code: Iterable[Code] = (),
 ) -> dict[str, int]:
-    """The counters of all launches of a sequence together, by the names of COUNTERS; `code` are the loads of
-    the machine code of each kernel, see `compiled`: without it what a compiler moves stays as it is written.
+    """The counters of all launches of a sequence together, by the names of COUNTERS; `code` are the
+    accesses of each kernel's machine code, see `compiled`: without it those of the program are counted.
 
     Raises as `traffic` does.
 

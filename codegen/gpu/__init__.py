@@ -105,12 +105,12 @@ from layoutalg.codegen.gpu.sass import (
     Control,
     SassFunction,
     SassInstruction,
-    branched_loads,
     count_classes,
     disassemble,
     find_disassembler,
     main_loop,
     parse_sass,
     read_code,
+    shared_accesses,
 )
 from layoutalg.codegen.printing import to_cuda

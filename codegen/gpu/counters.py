@@ -35,7 +35,7 @@ from layoutalg.codegen.costs import (
 from layoutalg.codegen.gpu.launch import CompiledSequence, compile_sequence, load_sequence
 from layoutalg.codegen.gpu.preparation import Prepared
 from layoutalg.codegen.gpu.runtime import profiled, to_device
-from layoutalg.codegen.gpu.sass import SassFunction, branched_loads, disassemble, parse_sass
+from layoutalg.codegen.gpu.sass import SassFunction, disassemble, parse_sass, shared_accesses
 from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import LayoutAlgError, ProfilerError, UnsupportedError
 from layoutalg.tools import run_tool, scratch
@@ -110,8 +110,8 @@ def predicted_run(
     """
     compiled = compile_sequence(sequence, arch)
     code = [code_of(prepared) for prepared in compiled.prepared]
-    loads = [branched_loads(function) if function else {} for function in code]
-    predicted = predicted_counters(sequence, _numbers(given), arch, loads)
+    accesses = [shared_accesses(function) if function else {} for function in code]
+    predicted = predicted_counters(sequence, _numbers(given), arch, accesses)
     if data_bytes is not None and len(code) == 1 and (only := code[0]):
         predicted[BYTES_READ] = data_bytes + only.nbytes + BESIDE_BYTES
     return Run(compiled, given, predicted, is_replayed(sequence))

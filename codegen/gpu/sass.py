@@ -298,19 +298,20 @@ def read_code(
     return function, main_loop(function, [n.value if isinstance(n, Const) else None for n in counts])
 
 
-_LOADED = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16}
+_WIDTHS = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16}
 _PLACE = re.compile(r"\[[^\]]*?(?:\+0x([0-9a-f]+))?\]")
 
 
-def branched_loads(function: SassFunction) -> Mapping[tuple[int, int], bool | None]:
-    """Whether loads from shared memory are made by some lanes alone, by their bytes and the constant of their
-    address: under a predicate, or behind a branch or an exit that the last store to shared memory is not
-    behind; None where loads of one constant are made in both ways.
+def shared_accesses(function: SassFunction) -> Mapping[tuple[str, int, int], bool | None]:
+    """The loads ("ld") and stores ("st") of shared memory by their bytes and the constant of their address.
 
-    >>> branched_loads(SassFunction("f", (SassInstruction(0, "LDS.64 R2, [R4+0x80]", "@P0"),), {}))
-    {(8, 128): True}
+    True: some lanes alone make them, under a predicate, or behind a branch or an exit that the last store is
+    not behind; None where accesses of one constant are made in both ways.
+
+    >>> shared_accesses(SassFunction("f", (SassInstruction(0, "LDS.64 R2, [R4+0x80]", "@P0"),), {}))
+    {('ld', 8, 128): True}
     """
-    found: dict[tuple[int, int], set[bool]] = {}
+    found: dict[tuple[str, int, int], set[bool]] = {}
     ends, behind, stored = {n: name for name, n in function.labels.items()}, set[str](), frozenset[str]()
     for n, instruction in enumerate(function.instructions):
         behind.discard(ends.get(n, ""))
@@ -320,11 +321,13 @@ def branched_loads(function: SassFunction) -> Mapping[tuple[int, int], bool | No
             behind.add(base)
         elif guard and target and target["label"]:
             behind.add(target["label"])
-        elif base == "STS" and not guard:
-            stored = frozenset(behind)
-        elif base == "LDS" and (place := _PLACE.search(instruction.text)):
-            key = _LOADED.get(opcode.removeprefix("LDS"), 4), int(place[1] or "0", 16)
-            found.setdefault(key, set()).add(bool(guard or behind - stored))
+        elif base in ("LDS", "STS") and (place := _PLACE.search(instruction.text)):
+            way, nbytes = base[:2].lower(), _WIDTHS.get(opcode.removeprefix(base), 4)
+            if base == "STS" and not guard:
+                stored = frozenset(behind)
+            found.setdefault((way, nbytes, int(place[1] or "0", 16)), set()).add(
+                bool(guard or behind - stored)
+            )
     return {key: ways.pop() if len(ways) == 1 else None for key, ways in found.items()}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from layoutalg import codegen as cg
 from layoutalg.atoms import make_tiled_copy
-from layoutalg.codegen.costs import predicted_counters
+from layoutalg.codegen.costs import COUNTERS, predicted_counters
 from layoutalg.codegen.expr import Const
 from layoutalg.codegen.gpu import (
     CompiledSequence,
@@ -334,7 +334,7 @@ def test_verify_with_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     def counted(runs: list[Run], metrics: tuple[str, ...], *, timeout_s: float) -> list[Any]:
         scalars = [{name: x for name, x in run.given.items() if isinstance(x, int)} for run in runs]
         found = [predicted_counters(launch_sequence([scaled()]), own) for own in scalars]
-        return [({metric: n + more for metric, n in zip(metrics, x.values(), strict=True)},) for x in found]
+        return [({COUNTERS[name]: n + more for name, n in x.items()},) for x in found]
 
     stand_ins = {"to_device": np.copy, "to_host": np.copy, "launch": cg.simulate,
                  "require_gpu": lambda: GpuStatus(True, "NVIDIA H200", "sm_90a")}  # fmt: skip
