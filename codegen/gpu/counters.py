@@ -33,11 +33,10 @@ from layoutalg.codegen.costs import (
     predicted_counters,
 )
 from layoutalg.codegen.gpu.launch import CompiledSequence, compile_sequence, load_sequence
-from layoutalg.codegen.gpu.preparation import Prepared
 from layoutalg.codegen.gpu.runtime import profiled, to_device
-from layoutalg.codegen.gpu.sass import SassFunction, disassemble, parse_sass, shared_accesses
+from layoutalg.codegen.gpu.sass import disassemble, parse_sass, shared_accesses
 from layoutalg.codegen.program import LaunchSequence
-from layoutalg.errors import LayoutAlgError, ProfilerError, UnsupportedError
+from layoutalg.errors import LayoutAlgError, ProfilerError
 from layoutalg.tools import run_tool, scratch
 
 Counters: TypeAlias = "Mapping[str, float]"
@@ -104,16 +103,15 @@ def predicted_run(
     sequence: LaunchSequence, given: Mapping[str, Any], arch: str, data_bytes: int | None = None
 ) -> Run:
     """A run with what is predicted of its counters: those of a cold launch too, where the bytes of its data
-    that memory reads are given, it is one kernel, and its machine code can be read.
+    that memory reads are given and it is one kernel.
 
-    Raises as `compile_sequence` and `traffic` do.
+    Raises as `compile_sequence`, `disassemble` and `traffic` do.
     """
     compiled = compile_sequence(sequence, arch)
-    code = [code_of(prepared) for prepared in compiled.prepared]
-    accesses = [shared_accesses(function) if function else {} for function in code]
-    predicted = predicted_counters(sequence, _numbers(given), arch, accesses)
-    if data_bytes is not None and len(code) == 1 and (only := code[0]):
-        predicted[BYTES_READ] = data_bytes + only.nbytes + BESIDE_BYTES
+    code = [parse_sass(disassemble(prepared.cubin.image))[0] for prepared in compiled.prepared]
+    predicted = predicted_counters(sequence, _numbers(given), arch, map(shared_accesses, code))
+    if data_bytes is not None and len(code) == 1:
+        predicted[BYTES_READ] = data_bytes + code[0].nbytes + BESIDE_BYTES
     return Run(compiled, given, predicted, is_replayed(sequence))
 
 
@@ -240,22 +238,6 @@ def launch_runs(path: str) -> None:
             print(said, file=done, flush=True)
             if said:
                 break
-
-
-def code_of(prepared: Prepared) -> SassFunction | None:
-    """The machine code of a kernel; None where no disassembler is.
-
-    >>> from layoutalg.codegen.gpu import prepare
-    >>> from layoutalg.codegen.language import KernelBuilder
-    >>> code = code_of(prepare(KernelBuilder("empty", threads=32).build(), "sm_80"))
-    >>> code is None or code.name
-    'empty'
-    """
-    try:
-        (function,) = parse_sass(disassemble(prepared.cubin.image))
-    except UnsupportedError:
-        return None
-    return function
 
 
 def launches_in(text: str) -> list[dict[str, float]]:

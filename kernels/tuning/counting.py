@@ -29,7 +29,7 @@ from layoutalg.kernels.tuning.sweep import Drawn, drawn_case, first_configs
 LIMIT_S = 600.0
 """The seconds that the profiler may take for the cases of one call."""
 
-CASES = 250
+CASES = 120
 """The cases that one process of the profiler launches, while the next are compiled."""
 
 MOST_STEPS = 8

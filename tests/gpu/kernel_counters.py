@@ -21,6 +21,7 @@ from layoutalg.codegen.costs import COUNTERS
 from layoutalg.codegen.gpu import require_gpu
 from layoutalg.kernels import FAMILIES
 from layoutalg.kernels.tuning import Counted, count
+from layoutalg.kernels.tuning.counting import CASES
 from tests.gpu.counters import verdict
 
 RULE = "replayed beside data that arrives"
@@ -67,10 +68,15 @@ def main(args: list[str]) -> int:
     parser.add_argument("seed", type=int)
     parser.add_argument("out", type=Path, help="a file of all cases, as JSON")
     parser.add_argument("--cases", type=int, default=30)
+    parser.add_argument("--seconds", type=float, default=200.0, help="after which no more are launched")
     parser.add_argument("--only", nargs="+", default=list(FAMILIES), help="families")
     asked = parser.parse_args(args)
     begun, seeds = time.monotonic(), range(asked.seed, asked.seed + asked.cases)
-    cases = list(count([(family, n) for n in seeds for family in asked.only], require_gpu().arch))
+    cases = list[Counted]()
+    for case in count([(family, n) for n in seeds for family in asked.only], require_gpu().arch):
+        cases.append(case)
+        if time.monotonic() - begun > asked.seconds and len(cases) % CASES == 0:
+            break
     stored = [
         {"family": c.family, "seed": c.seed, "case": c.name, "failure": c.failure, **asdict(c.found)}
         for c in cases
@@ -79,7 +85,8 @@ def main(args: list[str]) -> int:
     print(*table(cases), "", *differences(cases), sep="\n")
     compared = sum(len(c.found.predicted) for c in cases)
     wrong = sum(len(c.found.apart) + len(c.found.missing) + bool(c.failure) for c in cases)
-    print(f"{len(cases)} cases of seed {asked.seed} in {time.monotonic() - begun:.0f} s")
+    left = len(seeds) * len(asked.only) - len(cases)
+    print(f"{len(cases)} cases of seed {asked.seed} in {time.monotonic() - begun:.0f} s, {left} left")
     return verdict(wrong, compared)
 
 
