@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import layoutalg.codegen.gpu
-from layoutalg.codegen.costs import COUNTERS, predicted_counters
+from layoutalg.codegen.costs import BYTES_READ, COUNTERS, predicted_counters
 from layoutalg.codegen.gpu import Compared, CompiledSequence, Run, compare, count_launches, counters
 from layoutalg.codegen.gpu.counters import launches_in
 from layoutalg.codegen.gpu.runtime import GpuStatus
@@ -167,6 +167,12 @@ def test_only_wavefronts_that_were_issued_as_predicted_are_replays(monkeypatch: 
     assert [(len(x.replayed), len(x.apart)) for x in found if isinstance(x, Compared)] == [
         (0, 0), (1, 0), (0, 1), (0, 1), (0, 1),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "apart"), [(0, False), (26144, False), (-26144, False), (26145, True)])
+def test_bytes_of_memory_may_differ_by_two_percent_and_six_kib(more: int, apart: bool) -> None:
+    found = Compared({BYTES_READ: 1000000}, {BYTES_READ: 1000000 + more})
+    assert bool(found.apart) == apart and not found.replayed
 
 
 WORDS = ("verify", "relu", "--random", "4", "--counters")
