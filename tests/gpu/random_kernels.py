@@ -32,7 +32,7 @@ from layoutalg.kernels.elements import CARRIER, whole_units
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, ReducePlan, norm_problem, plans
 from layoutalg.kernels.rowwise.programs import norm, reduce
 from layoutalg.kernels.rowwise.ways.norm_plan import norm_configs
-from layoutalg.kernels.tuning import random_case
+from layoutalg.kernels.tuning.sweep import random_case
 from layoutalg.registers import Conversion, convert_layout
 from tests.draws import float_laws, norms, permutations, reductions, relayouts, value_kernels
 from tests.gpu.counters import verdict
