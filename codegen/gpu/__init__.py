@@ -16,15 +16,7 @@ Only `runtime` and `launch` need a GPU; CUDA text and machine code can be made w
 
 from __future__ import annotations
 
-from layoutalg.codegen.gpu.counters import (
-    Compared,
-    Counters,
-    Run,
-    compare,
-    count_launches,
-    predicted_run,
-    profiler,
-)
+from layoutalg.codegen.gpu.counters import Compared, Run, compare, predicted_run, profiler
 from layoutalg.codegen.gpu.cubin_cache import (
     LIMIT_BYTES,
     Entry,

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from layoutalg.codegen.costs import (
     BESIDE_BYTES,
@@ -39,11 +39,11 @@ from layoutalg.codegen.program import LaunchSequence
 from layoutalg.errors import LayoutAlgError, ProfilerError
 from layoutalg.tools import run_tool, scratch
 
-Counters: TypeAlias = "Mapping[str, float]"
-"""The metrics of a launch; those that this GPU does not have are left out."""
-
 FORBIDDEN = "ERR_NVGPUCTRPERM"
 """The profiler's error where the driver reserves counters for administrators."""
+
+COUNTING_S = 600.0
+"""The seconds that the profiler may take for the runs of one call."""
 
 MOST_SAID = 400
 """The most characters that are kept of the profiler's output."""
@@ -115,7 +115,7 @@ def predicted_run(
     return Run(compiled, given, predicted, is_replayed(sequence))
 
 
-def compare(runs: Sequence[Run], *, timeout_s: float) -> list[Compared | str]:
+def compare(runs: Sequence[Run]) -> list[Compared | str]:
     """Runs beside their counters, or why one failed.  Raises as `count_launches` does.
 
     Where wavefronts that may be replayed differ, the run is launched again for those that were issued.
@@ -125,18 +125,16 @@ def compare(runs: Sequence[Run], *, timeout_s: float) -> list[Compared | str]:
         out
         if isinstance(out, str)
         else Compared(run.predicted, {x: n for x, n in out.items() if x in run.predicted})
-        for run, out in zip(runs, _sums(runs, metrics, timeout_s), strict=True)
+        for run, out in zip(runs, _sums(runs, metrics), strict=True)
     ]
     again = [n for n, x in enumerate(found) if isinstance(x, Compared) and x.apart and runs[n].replayed]
-    for n, out in zip(again, _sums([runs[n] for n in again], ISSUED, timeout_s), strict=True):
+    for n, out in zip(again, _sums([runs[n] for n in again], ISSUED), strict=True):
         if isinstance(one := found[n], Compared):
             found[n] = out if isinstance(out, str) else replace(one, issued=out)
     return found
 
 
-def _sums(
-    runs: Sequence[Run], metrics: Mapping[str, tuple[str, ...]], timeout_s: float
-) -> list[dict[str, int] | str]:
+def _sums(runs: Sequence[Run], metrics: Mapping[str, tuple[str, ...]]) -> list[dict[str, int] | str]:
     """Sums of metrics over the launches of each run by name, where every launch has them."""
     words = tuple(chain.from_iterable(metrics.values()))
     return [
@@ -147,7 +145,7 @@ def _sums(
             for name, own in metrics.items()
             if all(metric in one for one in launches for metric in own)
         }
-        for launches in count_launches(runs, words, timeout_s=timeout_s)
+        for launches in count_launches(runs, words, timeout_s=COUNTING_S)
     ]
 
 
@@ -171,13 +169,14 @@ def profiler() -> str:
 
 def count_launches(
     runs: Sequence[Run], metrics: Sequence[str], *, timeout_s: float
-) -> list[tuple[Counters, ...] | str]:
-    """Launch every run once under the profiler: the counters of each of its kernels, or why it failed.
+) -> list[tuple[Mapping[str, float], ...] | str]:
+    """Launch every run once under the profiler: the metrics of each of its kernels, or why it failed; those
+    that this GPU does not have are left out.
 
     Raises ProfilerError without the profiler, where the driver forbids counters, and where the profiler
     cannot count a launch, in its words; TimeoutError.
     """
-    found = list[tuple[Counters, ...] | str]()
+    found = list[tuple[Mapping[str, float], ...] | str]()
     if not runs:
         return found
     ncu = profiler()

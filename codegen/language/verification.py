@@ -54,9 +54,6 @@ SPAN = 160
 BLOCKS = 3
 """Blocks that the largest extents give along a side of the grid."""
 
-COUNTING_S = 600.0
-"""The seconds that the profiler may take for all cases."""
-
 MOST_STEPS = 1 << 12
 """The most multiples of itself by which an extent is drawn above its least."""
 
@@ -327,7 +324,7 @@ def _compare_counters(kernel: Program, cases: Sequence[_Case]) -> None:
     given = [words(kernel, {**case.given, **case.buffers}) for case in cases]
     runs = [predicted_run(sequence, args, arch) for args in given]
     differ = list[tuple[int, str]]()
-    for case, found in zip(cases, compare(runs, timeout_s=COUNTING_S), strict=True):
+    for case, found in zip(cases, compare(runs), strict=True):
         nbytes = sum(buffer.nbytes for buffer in case.buffers.values())
         if isinstance(found, str):
             differ.append((nbytes, f"{case}: {found}"))

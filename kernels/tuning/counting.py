@@ -26,9 +26,6 @@ from layoutalg.kernels.family import Family
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.sweep import Drawn, drawn_case, first_configs
 
-LIMIT_S = 600.0
-"""The seconds that the profiler may take for the cases of one call."""
-
 CASES = 120
 """The cases that one process of the profiler launches, while the next are compiled."""
 
@@ -116,7 +113,7 @@ def _size(case: Counted) -> int:
 
 def _launched(made: Sequence[_Made | Counted]) -> list[Counted]:
     """The cases with their counters, in order."""
-    found = iter(compare([one.run for one in made if isinstance(one, _Made)], timeout_s=LIMIT_S))
+    found = iter(compare([one.run for one in made if isinstance(one, _Made)]))
     return [
         one if isinstance(one, Counted)
         else replace(one.case, failure=out) if isinstance(out := next(found), str)
