@@ -27,11 +27,11 @@ COUNTERS: Mapping[str, str] = MappingProxyType(
 """The profiler's metric of each counter; bytes that memory reads are those of a launch on empty caches."""
 
 BESIDE_BYTES = 2304
-"""What memory reads for a launch on empty caches beside its data and its machine code: parameters and
+"""Bytes that memory reads for a launch on empty caches beside its data and its machine code: parameters and
 constants, on an H200 (2304 in 9 of 29 launches, more in others; 2026-12-01, seed 936000)."""
 
 BYTES_SHARE, BYTES_MORE = 0.02, 6144
-"""How far the bytes that memory reads may be from the prediction, as a share of it and in bytes: code that is
+"""The most by which bytes that memory reads may differ from the prediction, as a share of it and in bytes: code that is
 not run, maps of tensors, and what is read ahead (up to 5,040 bytes of gemm-sm90)."""
 
 ISSUED: Mapping[str, tuple[str, ...]] = MappingProxyType(
