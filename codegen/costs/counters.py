@@ -28,11 +28,11 @@ COUNTERS: Mapping[str, str] = MappingProxyType(
 
 BESIDE_BYTES = 2304
 """Bytes that memory reads for a launch on empty caches beside its data and its machine code: parameters and
-constants, on an H200 (2304 in 9 of 29 launches, more in others; 2026-12-01, seed 936000)."""
+constants; on an H200 2,080 to 3,292 in 28 launches, 7,344 in one of gemm-sm90 (2026-12-01, seed 936000)."""
 
 BYTES_SHARE, BYTES_MORE = 0.02, 6144
-"""The most by which bytes that memory reads may differ from the prediction, as a share of it and in bytes: code that is
-not run, maps of tensors, and what is read ahead (up to 5,040 bytes of gemm-sm90)."""
+"""The most by which bytes that memory reads may differ from the prediction, as a share of it and in bytes:
+code that is not run, maps of tensors, and what is read ahead."""
 
 ISSUED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
