@@ -68,10 +68,10 @@ def test_what_a_sanitizer_finds_is_seen(
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     if silent:
-        assert says in sanitize("memcheck", "tests.gpu.kernel_counters", "plain")
+        assert says in sanitize("memcheck", "tests.gpu.random_kernels", "matrices", "plain")
     else:
         with pytest.raises(AssertionError):
-            sanitize("memcheck", "tests.gpu.kernel_counters", "plain")
+            sanitize("memcheck", "tests.gpu.random_kernels", "matrices", "plain")
 
 
 def test_without_a_tool_a_test_is_skipped_by_name() -> None:

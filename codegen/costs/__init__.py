@@ -26,5 +26,13 @@ from layoutalg.codegen.costs.count import (
     uncounted,
     unstated,
 )
-from layoutalg.codegen.costs.counters import COUNTERS, is_counter, is_replayed, predicted_counters
+from layoutalg.codegen.costs.counters import (
+    BESIDE_BYTES,
+    BYTES_READ,
+    COUNTERS,
+    ISSUED,
+    is_counter,
+    is_replayed,
+    predicted_counters,
+)
 from layoutalg.codegen.costs.enumerated import followed, traffic_enumerated

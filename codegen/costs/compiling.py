@@ -1,29 +1,28 @@
-"""The accesses to shared memory that a compiler leaves of a program.
+"""The accesses to shared memory that a compiler leaves of a program, as the kernel's machine code says.
 
-The idea.  What a program loads and nothing uses is not loaded.  What the next branch alone uses is loaded
-there, as long as nothing in between orders memory, so that lanes past an edge load nothing.  Neighbours in
-memory are accessed by one instruction, of as many bytes as the alignment of the first is known to allow:
+The idea.  A compiler makes loads where they are used, loads no words that nothing uses, and joins neighbours:
 
     lds128(v, tile[t])                                if i < n:
     if i < n: stg128(dst[i], v)                           lds128(v, tile[t])
                                                           stg128(dst[i], v)
 
-    lds64(v, tile[16 t]); lds64(w, tile[16 t + 8])    lds128(vw, tile[16 t])
+    sts64(tile[16 t], v); sts64(tile[16 t + 8], w)    sts128(tile[16 t], vw)
 
-Unrolls and loops of one turn are written out, since a compiler sees them so.  `compiled` maps a program to
-one that computes the same with these accesses.
+Which it did is read from machine code, whose accesses are those of the program by the constants of their
+addresses; the condition of a load is that of the branch that uses it.  Unrolls and loops of one turn are
+written out, since machine code is.
 
-Sources: LLVM's passes "Code sinking" and "Load and store vectorizer", which NVRTC runs, and counters of an
-H200: docs/measured.md, "Predictions beside counters".
+Source: counters of an H200, docs/measured.md, "Predictions beside counters".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TypeAlias
 
-from layoutalg.codegen.expr import Const, Expr, Var, simplify, substitute, terms, total, variables
+from layoutalg.codegen.expr import Const, Expr, Var, simplify, substitute, terms, variables
 from layoutalg.codegen.instr import LDS, STS
 from layoutalg.codegen.program import (
     Body,
@@ -32,12 +31,12 @@ from layoutalg.codegen.program import (
     If,
     Kernel,
     Let,
-    MemRef,
     RegRef,
     Shared,
     Stmt,
     Unroll,
     bodies,
+    calls,
     lower,
     with_bodies,
     with_expressions,
@@ -46,43 +45,32 @@ from layoutalg.codegen.program import (
 MOST_STATEMENTS = 1 << 14
 """Statements of a program up to which it is written out; of a larger one the accesses are as written."""
 
-FIXED = ("volatile", "__frsqrt_rn")
-"""Parts of the text of an instruction that a compiler leaves where it is: __frsqrt_rn is not an instruction
-of PTX but several, with branches."""
-
 Words: TypeAlias = "frozenset[tuple[str, int]]"
 """Words of registers, by the name of the register and their number."""
 
 
-Loads: TypeAlias = "frozenset[tuple[int, int]]"
-"""Loads by their bytes and the constant of their address."""
+Key: TypeAlias = "tuple[str, int, int]"
+"""Loads ("ld") or stores ("st") by their bytes and the constant of their address."""
+
+Code: TypeAlias = "Mapping[Key, bool | None]"
+"""Accesses of machine code: whether some lanes alone make them, None where both is the case."""
+
+UNREAD: Code = MappingProxyType({})
+"""Machine code that nobody has read: the program's accesses stay as they are written."""
 
 
-def compiled(kernel: Kernel, branched: Loads = frozenset()) -> Kernel:
-    """A program with the accesses to shared memory that a compiler leaves of it.
-
-    A load whose branch does not come next stays where it is, unless it is among those that machine code makes
-    behind a branch, `branched`.
+def compiled(kernel: Kernel, code: Code = UNREAD) -> Kernel:
+    """A program written out, with its accesses to shared memory as machine code makes them; as it is where
+    that is too long.
 
     >>> from layoutalg.codegen.language import KernelBuilder
     >>> compiled(KernelBuilder("empty", threads=32).build()).body
     ()
     """
-    sunk = with_sunk_loads(kernel, branched)
-    return replace(sunk, body=_joined(sunk.body))
-
-
-def with_sunk_loads(kernel: Kernel, branched: Loads = frozenset()) -> Kernel:
-    """A program written out, with its loads where they are used; as it is where that is too long.
-
-    >>> from layoutalg.codegen.language import KernelBuilder
-    >>> with_sunk_loads(KernelBuilder("empty", threads=32).build()).body
-    ()
-    """
     body = lower(kernel).body
     if _length(body) > MOST_STATEMENTS:
         return kernel
-    return replace(kernel, body=_settled(_written(body, {}), frozenset(), branched))
+    return replace(kernel, body=_as_made(_settled(_written(body, {}), frozenset(), code), code))
 
 
 def _length(body: Body) -> int:
@@ -192,25 +180,25 @@ def _words(ref: RegRef) -> set[tuple[str, int]]:
     return {(ref.reg.name, n) for n in range(whole)}
 
 
-def _settled(body: Body, live: Words, branched: Loads) -> Body:
+def _settled(body: Body, live: Words, code: Code) -> Body:
     """A body whose computations and loads are where they are used; `live` are the words used after it."""
     out: Body = ()
     after = live
     for s in reversed(body):
         if bodies(s):
             used = after | _effects(s).reads if isinstance(s, For) else after
-            s = with_bodies(s, lambda inner, used=used: _settled(inner, used, branched))  # type: ignore[misc]
-        out = _placed(s, out, live, branched)
+            s = with_bodies(s, lambda inner, used=used: _settled(inner, used, code))  # type: ignore[misc]
+        out = _placed(s, out, live, code)
         after |= _effects(s).reads
     return out
 
 
-def _placed(s: Stmt, body: Body, live: Words, branched: Loads) -> Body:
+def _placed(s: Stmt, body: Body, live: Words, code: Code) -> Body:
     """The body with a statement in front, or in the one branch that uses it, or nowhere."""
     mine = _effects(s)
     if not isinstance(s, Do) or not mine.writes or not _only_computes(s):
         return (s, *body)
-    movable = not mine.orders and not any(word in s.instr.text for word in FIXED)
+    movable = not mine.loads or ((key := _key(s)) is not None and code.get(key, False) is not False)
     for n, other in enumerate(body):
         its = _effects(other)
         kills = isinstance(other, Do) and mine.writes <= its.writes
@@ -220,21 +208,51 @@ def _placed(s: Stmt, body: Body, live: Words, branched: Loads) -> Body:
                 return (s, *body)
             if _effects(If(other.condition, other.orelse)).reads & mine.writes:
                 return (s, *body)
-            inner = _placed(s, other.body, later, branched)
+            inner = _placed(s, other.body, later, code)
             return (*body[:n], replace(other, body=inner), *body[n + 1 :])
         if kills:
             return body
-        passed = bodies(other) and _key(s) not in branched
-        if its.writes & (mine.reads | mine.writes) or passed or (mine.loads and its.orders):
+        if its.writes & (mine.reads | mine.writes) or (mine.loads and its.orders):
             movable = False
     return (s, *body) if mine.writes & live else body
 
 
-def _key(s: Do) -> tuple[int, int]:
-    """The bytes and the constant of a load's address; (0, 0) of what loads nothing."""
-    for operand, place in s.memory:
-        return operand.bytes, sum(part.value for part in terms(place.index) if isinstance(part, Const))
-    return 0, 0
+def _as_made(body: Body, code: Code) -> Body:
+    """A body with the accesses that machine code makes at the constants of its own: narrower or joined ones;
+    where it has any, those that it makes none of are left out."""
+    keys = {key for s in calls(body) if (key := _key(s))} - code.keys()
+    made = {
+        (way, nbytes, first): [(n, at) for op, n, at in code if op == way and first <= at < first + nbytes]
+        for way, nbytes, first in keys
+    }
+    return _with_accesses(body, made) if any(made.values()) else body
+
+
+def _with_accesses(body: Body, made: Mapping[Key, list[tuple[int, int]]]) -> Body:
+    out = list[Stmt]()
+    for s in body:
+        s = with_bodies(s, lambda part: _with_accesses(part, made))
+        key = _key(s) if isinstance(s, Do) else None
+        if not isinstance(s, Do) or key is None or key not in made:
+            out.append(s)
+            continue
+        way, _, first = key
+        _, place = s.memory[0]
+        for nbytes, at in made[key]:
+            moved = replace(place, index=simplify(place.index + (at - first)))
+            args = tuple(moved if x is place else x for x in s.args)
+            out.append(Do((LDS if way == "ld" else STS)[nbytes], args))
+    return tuple(out)
+
+
+def _key(s: Do) -> Key | None:
+    """The key of a plain load or store of shared memory."""
+    way = next((way for way, table in (("ld", LDS), ("st", STS)) if s.instr in table.values()), None)
+    if way is None:
+        return None
+    operand, place = s.memory[0]
+    start = place.buffer.offset_bytes if isinstance(place.buffer, Shared) else 0
+    return way, operand.bytes, start + sum(x.value for x in terms(place.index) if isinstance(x, Const))
 
 
 def _only_computes(s: Do) -> bool:
@@ -259,78 +277,3 @@ def _later(body: Body, words: Words, live: Words) -> Words:
             if not words:
                 return frozenset(used)
     return frozenset(used | live)
-
-
-def _joined(body: Body) -> Body:
-    """The body with neighbouring accesses as one."""
-    body = tuple(with_bodies(s, _joined) for s in body)
-    out: list[Stmt | None] = list(body)
-    runs: dict[tuple[str, int], list[tuple[int, Do, MemRef]]] = {}
-    for n, s in enumerate(body):
-        kind = _plain(s)
-        if kind is not None and isinstance(s, Do):
-            other = "st" if kind[0] == "ld" else "ld"
-            for key in [key for key in runs if key[0] == other]:
-                _join(runs.pop(key), key[0], out)
-            runs.setdefault(kind, []).append((n, s, s.memory[0][1]))
-        elif not isinstance(s, Do | Let) or _effects(s).orders or _effects(s).loads:
-            for key in list(runs):
-                _join(runs.pop(key), key[0], out)
-    for key, run in runs.items():
-        _join(run, key[0], out)
-    return tuple(s for s in out if s is not None)
-
-
-def _plain(s: Stmt) -> tuple[str, int] | None:
-    """Whether a statement is a plain load or store of shared memory, and its bytes."""
-    if isinstance(s, Do):
-        for way, table in (("ld", LDS), ("st", STS)):
-            for nbytes, instr in table.items():
-                if s.instr is instr:
-                    return way, nbytes
-    return None
-
-
-def _join(run: list[tuple[int, Do, MemRef]], way: str, out: list[Stmt | None]) -> None:
-    """Put one access for each group of neighbours into a body: where its first load or its last store is."""
-    groups: dict[object, list[tuple[int, int, Do, MemRef]]] = {}
-    for n, s, place in run:
-        parts = terms(place.index)
-        constant = sum(part.value for part in parts if isinstance(part, Const))
-        rest = total([part for part in parts if not isinstance(part, Const)])
-        groups.setdefault((place.buffer, str(rest)), []).append((constant, n, s, place))
-    table = LDS if way == "ld" else STS
-    for group in groups.values():
-        group.sort(key=lambda one: one[0])
-        at = 0
-        while at < len(group):
-            nbytes = group[at][2].memory[0][0].bytes
-            count = next(
-                count for count in _counts(nbytes) if _neighbours(group[at : at + count], count, nbytes)
-            )
-            if count > 1:
-                places = [n for _, n, *_ in group[at : at + count]]
-                _, _, s, place = group[at]
-                args = tuple(place if isinstance(arg, MemRef) else arg for arg in s.args)
-                for n in places:
-                    out[n] = None
-                out[min(places) if way == "ld" else max(places)] = Do(table[nbytes * count], args)
-            at += count
-
-
-def _counts(nbytes: int) -> Iterator[int]:
-    """The numbers of accesses that are tried as one, the most first."""
-    count = max(1, 16 // nbytes)
-    while count >= 1:
-        yield count
-        count //= 2
-
-
-def _neighbours(group: list[tuple[int, int, Do, MemRef]], count: int, nbytes: int) -> bool:
-    """Whether accesses are so many neighbours, of which the first is aligned to all of them."""
-    first, place = group[0][0], group[0][3]
-    start = place.index + (place.buffer.offset_bytes if isinstance(place.buffer, Shared) else 0)
-    aligned = count == 1 or simplify(start).facts.divisible_by(count * nbytes)
-    return (
-        len(group) == count and aligned and all(one[0] == first + n * nbytes for n, one in enumerate(group))
-    )

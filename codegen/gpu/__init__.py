@@ -16,7 +16,7 @@ Only `runtime` and `launch` need a GPU; CUDA text and machine code can be made w
 
 from __future__ import annotations
 
-from layoutalg.codegen.gpu.counters import Counters, Run, count_launches, loads_of, profiler
+from layoutalg.codegen.gpu.counters import Compared, Run, compare, predicted_run, profiler
 from layoutalg.codegen.gpu.cubin_cache import (
     LIMIT_BYTES,
     Entry,
@@ -61,6 +61,7 @@ from layoutalg.codegen.gpu.nvrtc import (
 from layoutalg.codegen.gpu.preparation import (
     Launchable,
     Prepared,
+    each_in_processes,
     in_processes,
     kernel_target,
     launchable,
@@ -96,12 +97,12 @@ from layoutalg.codegen.gpu.sass import (
     Control,
     SassFunction,
     SassInstruction,
-    branched_loads,
     count_classes,
     disassemble,
     find_disassembler,
     main_loop,
     parse_sass,
     read_code,
+    shared_accesses,
 )
 from layoutalg.codegen.printing import to_cuda

@@ -16,24 +16,34 @@ import csv
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from layoutalg.codegen.gpu.launch import CompiledSequence, load_sequence
-from layoutalg.codegen.gpu.preparation import Prepared
+from layoutalg.codegen.costs import (
+    BESIDE_BYTES,
+    BYTES_READ,
+    COUNTERS,
+    ISSUED,
+    is_counter,
+    is_replayed,
+    predicted_counters,
+)
+from layoutalg.codegen.gpu.launch import CompiledSequence, compile_sequence, load_sequence
 from layoutalg.codegen.gpu.runtime import profiled, to_device
-from layoutalg.codegen.gpu.sass import branched_loads, disassemble, parse_sass
-from layoutalg.errors import LayoutAlgError, ProfilerError, UnsupportedError
+from layoutalg.codegen.gpu.sass import disassemble, parse_sass, shared_accesses
+from layoutalg.codegen.program import LaunchSequence
+from layoutalg.errors import LayoutAlgError, ProfilerError
 from layoutalg.tools import run_tool, scratch
-
-Counters: TypeAlias = "Mapping[str, float]"
-"""The metrics of a launch; those that this GPU does not have are left out."""
 
 FORBIDDEN = "ERR_NVGPUCTRPERM"
 """The profiler's error where the driver reserves counters for administrators."""
+
+COUNTING_S = 600.0
+"""The seconds that the profiler may take for the runs of one call."""
 
 MOST_SAID = 400
 """The most characters that are kept of the profiler's output."""
@@ -46,10 +56,107 @@ _WRITTEN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Compiled kernels and their arguments: NumPy arrays and numbers by name."""
+    """Compiled kernels and their arguments: NumPy arrays and numbers by name; what is predicted of their
+    counters, and whether data arrives in shared memory while they access it."""
 
     compiled: CompiledSequence
     given: Mapping[str, Any]
+    predicted: Mapping[str, int] = field(default_factory=dict)
+    replayed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Numbers by the names of COUNTERS: predicted, counted, and where they differ and wavefronts may be
+    replayed, those that instructions `issued` by their addresses.
+
+    >>> case = Compared({"wavefronts stored": 64}, {"wavefronts stored": 71}, {"wavefronts stored": 64})
+    >>> case.replayed, case.apart, case.missing
+    (('wavefronts stored',), (), ())
+    """
+
+    predicted: Mapping[str, int] = field(default_factory=dict)
+    counted: Mapping[str, int] = field(default_factory=dict)
+    issued: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def _differ(self) -> Iterator[str]:
+        return (x for x, n in self.predicted.items() if not is_counter(x, n, self.counted.get(x, n)))
+
+    @property
+    def replayed(self) -> tuple[str, ...]:
+        """The names of wavefronts that were issued as predicted, and some of them replayed."""
+        return tuple(x for x in self._differ if self.issued.get(x) == self.predicted[x] < self.counted[x])
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The names of counters that are not as predicted, nor that and replays."""
+        return tuple(x for x in self._differ if x not in self.replayed)
+
+    @property
+    def unseen(self) -> bool:
+        """Whether counters differ, and nothing is known of what was issued."""
+        return bool(self.apart) and not any(self.issued.values())
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of predictions without a counter."""
+        return tuple(x for x in self.predicted if x not in self.counted)
+
+
+def predicted_run(
+    sequence: LaunchSequence, given: Mapping[str, Any], arch: str, data_bytes: int | None = None
+) -> Run:
+    """A run with what is predicted of its counters: those of a cold launch too, where the bytes of its data
+    that memory reads are given and it is one kernel.
+
+    Raises as `compile_sequence`, `disassemble` and `traffic` do.
+    """
+    compiled = compile_sequence(sequence, arch)
+    code = [parse_sass(disassemble(prepared.cubin.image))[0] for prepared in compiled.prepared]
+    predicted = predicted_counters(sequence, _numbers(given), arch, map(shared_accesses, code))
+    if data_bytes is not None and len(code) == 1:
+        predicted[BYTES_READ] = data_bytes + code[0].nbytes + BESIDE_BYTES
+    return Run(compiled, given, predicted, is_replayed(sequence))
+
+
+def compare(runs: Sequence[Run]) -> list[Compared | str]:
+    """Runs beside their counters, or why one failed.  Raises as `count_launches` does.
+
+    Where wavefronts that may be replayed differ, the run is launched again for those that were issued.
+    """
+    metrics = {name: (metric,) for name, metric in COUNTERS.items()}
+    found = [
+        out
+        if isinstance(out, str)
+        else Compared(run.predicted, {x: n for x, n in out.items() if x in run.predicted})
+        for run, out in zip(runs, _sums(runs, metrics), strict=True)
+    ]
+    for _ in range(2):  # the instrumented launch of 1 in 15 counted nothing
+        again = [n for n, x in enumerate(found) if runs[n].replayed and isinstance(x, Compared) and x.unseen]
+        for n, out in zip(again, _sums([runs[n] for n in again], ISSUED), strict=True):
+            if isinstance(one := found[n], Compared):
+                found[n] = out if isinstance(out, str) else replace(one, issued=out)
+    return found
+
+
+def _sums(runs: Sequence[Run], metrics: Mapping[str, tuple[str, ...]]) -> list[dict[str, int] | str]:
+    """Sums of metrics over the launches of each run by name, where every launch has them."""
+    words = tuple(chain.from_iterable(metrics.values()))
+    return [
+        launches
+        if isinstance(launches, str)
+        else {
+            name: round(sum(one[metric] for one in launches for metric in own))
+            for name, own in metrics.items()
+            if all(metric in one for one in launches for metric in own)
+        }
+        for launches in count_launches(runs, words, timeout_s=COUNTING_S)
+    ]
+
+
+def _numbers(given: Mapping[str, Any]) -> dict[str, int]:
+    return {name: x for name, x in given.items() if isinstance(x, int)}
 
 
 def profiler() -> str:
@@ -68,20 +175,24 @@ def profiler() -> str:
 
 def count_launches(
     runs: Sequence[Run], metrics: Sequence[str], *, timeout_s: float
-) -> list[tuple[Counters, ...] | str]:
-    """Launch every run once under the profiler: the counters of each of its kernels, or why it failed.
+) -> list[tuple[Mapping[str, float], ...] | str]:
+    """Launch every run once under the profiler: the metrics of each of its kernels, or why it failed; those
+    that this GPU does not have are left out.
 
     Raises ProfilerError without the profiler, where the driver forbids counters, and where the profiler
     cannot count a launch, in its words; TimeoutError.
     """
-    ncu, found = profiler(), list[tuple[Counters, ...] | str]()
+    found = list[tuple[Mapping[str, float], ...] | str]()
+    if not runs:
+        return found
+    ncu = profiler()
     with scratch() as folder:
         path = folder / "runs"
         while len(found) < len(runs):
             with Connection(os.open(path, _WRITTEN, 0o600), readable=False) as file:
                 file.send(runs[len(found) :])
             command = [
-                ncu, "--csv", "--print-units", "base", "--clock-control", "none", "--cache-control", "none",
+                ncu, "--csv", "--print-units", "base", "--clock-control", "none", "--cache-control", "all",
                 "--profile-from-start", "off", "--metrics", ",".join(metrics), sys.executable, "-c", _CHILD,
                 str(path),
             ]  # fmt: skip
@@ -117,8 +228,7 @@ def launch_runs(path: str) -> None:
         runs: list[Run] = file.recv()
     with Path(path).with_suffix(".done").open("w") as done:
         for run in runs:
-            numbers = {name: x for name, x in run.given.items() if isinstance(x, int)}
-            said = ""
+            numbers, said = _numbers(run.given), ""
             try:
                 arrays = {name: to_device(x) for name, x in run.given.items() if name not in numbers}
                 launch = load_sequence(run.compiled.ready(numbers)).on_arrays(arrays)
@@ -133,21 +243,6 @@ def launch_runs(path: str) -> None:
             print(said, file=done, flush=True)
             if said:
                 break
-
-
-def loads_of(prepared: Prepared) -> frozenset[tuple[int, int]]:
-    """The loads that the machine code of a kernel makes behind a branch; none where no disassembler is.
-
-    >>> from layoutalg.codegen.gpu import prepare
-    >>> from layoutalg.codegen.language import KernelBuilder
-    >>> loads_of(prepare(KernelBuilder("empty", threads=32).build(), "sm_80"))
-    frozenset()
-    """
-    try:
-        functions = parse_sass(disassemble(prepared.cubin.image))
-    except UnsupportedError:
-        return frozenset()
-    return frozenset[tuple[int, int]]().union(*map(branched_loads, functions))
 
 
 def launches_in(text: str) -> list[dict[str, float]]:

@@ -16,7 +16,7 @@ under `if __name__ == "__main__"`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -150,12 +150,22 @@ def in_processes(function: Callable[[Item], Result], items: Iterable[Item]) -> l
     >>> in_processes(abs, [-3])
     [3]
     """
+    return list(each_in_processes(function, items))
+
+
+def each_in_processes(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """The results of `in_processes` as they come, in the items' order.
+
+    >>> next(each_in_processes(abs, [-3]))
+    3
+    """
     work = list(items)
     processes = min(len(work), len(os.sched_getaffinity(0)))
     if processes <= 1:
-        return [function(item) for item in work]
+        yield from map(function, work)
+        return
     with ProcessPoolExecutor(processes, Processes(), end_with_parent) as pool:
-        return list(pool.map(function, work))
+        yield from pool.map(function, work)
 
 
 def launchable(ready: Prepared, scalars: Mapping[str, int] = MappingProxyType({})) -> Launchable:

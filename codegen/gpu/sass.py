@@ -77,6 +77,8 @@ CLASSES: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 """Opcodes, without suffix and without the U of uniform forms, by class; what is in none is "other"."""
 
+INSTRUCTION_BYTES = 16
+
 OTHER = "other"
 
 _CLASS_OF = {opcode: name for name, opcodes in CLASSES.items() for opcode in opcodes}
@@ -151,6 +153,11 @@ class SassFunction:
     instructions: tuple[SassInstruction, ...]
     labels: Mapping[str, int]
     padding: tuple[SassInstruction, ...] = ()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its code, of sm_70 and later."""
+        return INSTRUCTION_BYTES * (len(self.instructions) + len(self.padding))
 
 
 def classify(opcode: str) -> str:
@@ -291,30 +298,37 @@ def read_code(
     return function, main_loop(function, [n.value if isinstance(n, Const) else None for n in counts])
 
 
-_LOADED = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16}
+_WIDTHS = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16}
 _PLACE = re.compile(r"\[[^\]]*?(?:\+0x([0-9a-f]+))?\]")
 
 
-def branched_loads(function: SassFunction) -> frozenset[tuple[int, int]]:
-    """Loads from shared memory that are made under a predicate or behind a branch that some lanes take, by
-    their bytes and the constant of their address.
+def shared_accesses(function: SassFunction) -> Mapping[tuple[str, int, int], bool | None]:
+    """The loads ("ld") and stores ("st") of shared memory by their bytes and the constant of their address.
 
-    >>> branched_loads(SassFunction("f", (SassInstruction(0, "LDS.64 R2, [R4+0x80]", "@P0"),), {}))
-    frozenset({(8, 128)})
+    True: some lanes alone make them, under a predicate, or behind a branch or an exit that the last store is
+    not behind; None where accesses of one constant are made in both ways.
+
+    >>> shared_accesses(SassFunction("f", (SassInstruction(0, "LDS.64 R2, [R4+0x80]", "@P0"),), {}))
+    {('ld', 8, 128): True}
     """
-    found: dict[bool, set[tuple[int, int]]] = {True: set(), False: set()}
-    ends, waiting = {n: name for name, n in function.labels.items()}, set[str]()
+    found: dict[tuple[str, int, int], set[bool]] = {}
+    ends, behind, stored = {n: name for name, n in function.labels.items()}, set[str](), frozenset[str]()
     for n, instruction in enumerate(function.instructions):
-        waiting.discard(ends.get(n, ""))
+        behind.discard(ends.get(n, ""))
         opcode, guard = instruction.opcode, instruction.guard
-        if guard and opcode == "EXIT":
-            waiting.add("EXIT")
-        elif guard and opcode.startswith("BRA"):
-            waiting |= {name for name in function.labels if name in instruction.text}
-        elif opcode.split(".")[0] == "LDS" and (place := _PLACE.search(instruction.text)):
-            nbytes = _LOADED.get(opcode.removeprefix("LDS"), 4)
-            found[bool(guard or waiting)].add((nbytes, int(place[1] or "0", 16)))
-    return frozenset(found[True] - found[False])
+        base, target = opcode.partition(".")[0], _TARGET.search(instruction.text)
+        if guard and base == "EXIT":
+            behind.add(base)
+        elif guard and target and target["label"]:
+            behind.add(target["label"])
+        elif base in ("LDS", "STS") and (place := _PLACE.search(instruction.text)):
+            way, nbytes = base[:2].lower(), _WIDTHS.get(opcode.removeprefix(base), 4)
+            if base == "STS" and not guard:
+                stored = frozenset(behind)
+            found.setdefault((way, nbytes, int(place[1] or "0", 16)), set()).add(
+                bool(guard or behind - stored)
+            )
+    return {key: ways.pop() if len(ways) == 1 else None for key, ways in found.items()}
 
 
 def disassemble(image: bytes, *, encodings: bool = False, lines: bool = False) -> str:

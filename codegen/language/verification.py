@@ -28,25 +28,9 @@ from typing import Any, Literal, TypeAlias
 
 import numpy
 
-from layoutalg.codegen.costs import (
-    COUNTERS,
-    Cost,
-    is_counter,
-    is_replayed,
-    predicted_counters,
-    traffic,
-    without_data,
-)
+from layoutalg.codegen.costs import Cost, traffic, without_data
 from layoutalg.codegen.expr import Const, Expr, FloorDiv, Var, evaluate, substitute, variables
-from layoutalg.codegen.gpu import (
-    Run,
-    compile_sequence,
-    count_launches,
-    loads_of,
-    require_gpu,
-    to_device,
-    to_host,
-)
+from layoutalg.codegen.gpu import compare, predicted_run, require_gpu, to_device, to_host
 from layoutalg.codegen.instr import Instr, converted
 from layoutalg.codegen.language.run import Program, launch, words
 from layoutalg.codegen.language.tensor import Tensor, whole
@@ -69,9 +53,6 @@ SPAN = 160
 
 BLOCKS = 3
 """Blocks that the largest extents give along a side of the grid."""
-
-COUNTING_S = 600.0
-"""The seconds that the profiler may take for all cases."""
 
 MOST_STEPS = 1 << 12
 """The most multiples of itself by which an extent is drawn above its least."""
@@ -202,7 +183,7 @@ def verify(
     which is printed, warp by warp in a random order, with atomics from the last block, warp and lane on, and
     compares the accesses whose places data does not decide with `traffic`.  Target "gpu"
     launches it: only that detects a CUDA text of an instruction that differs from its stated effect.  There
-    `counters` compares those of Nsight Compute with `predicted_counters` too.
+    `counters` compares those of Nsight Compute with `predicted_counters` too, see `codegen.gpu.compare`.
 
     Raises what is refused of a program (see codegen.program.checks), MismatchError at the first difference,
     SimulationError for a race or a wild address, UndecidedError where no sizes were found, ArgumentTypeError
@@ -340,19 +321,18 @@ def _compare_accesses(
 def _compare_counters(kernel: Program, cases: Sequence[_Case]) -> None:
     """Check that the counters of all cases are those predicted; the smallest case that differs is named."""
     sequence, arch = launch_sequence([kernel]), require_gpu().arch
-    compiled, differ = compile_sequence(sequence, arch), list[tuple[int, str]]()
-    replayed = is_replayed(sequence)
-    branched = [loads_of(prepared) for prepared in compiled.prepared]
     given = [words(kernel, {**case.given, **case.buffers}) for case in cases]
-    metrics = tuple(COUNTERS.values())
-    counted = count_launches([Run(compiled, args) for args in given], metrics, timeout_s=COUNTING_S)
-    for case, args, found in zip(cases, given, counted, strict=True):
-        numbers = {name: args[name] for name in case.given}
-        for name, n in predicted_counters(sequence, numbers, arch, branched).items():
-            said = found if isinstance(found, str) else round(sum(one[COUNTERS[name]] for one in found))
-            if isinstance(said, str) or not is_counter(name, n, said, replayed=replayed):
-                nbytes = sum(buffer.nbytes for buffer in case.buffers.values())
-                differ.append((nbytes, f"{name} of {case}: predicted {n}, counted {said}"))
+    runs = [predicted_run(sequence, args, arch) for args in given]
+    differ = list[tuple[int, str]]()
+    for case, found in zip(cases, compare(runs), strict=True):
+        nbytes = sum(buffer.nbytes for buffer in case.buffers.values())
+        if isinstance(found, str):
+            differ.append((nbytes, f"{case}: {found}"))
+            continue
+        for name in (*found.apart, *found.missing):
+            counted = found.counted.get(name, "nothing")
+            said = f"{name} of {case}: predicted {found.predicted[name]}, counted {counted}"
+            differ.append((nbytes, said))
     if differ:
         raise MismatchError(f"{len(differ)} counters are not those predicted; {min(differ)[1]}")
 

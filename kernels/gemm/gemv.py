@@ -299,20 +299,21 @@ class _Writer:
 
         The first of a thread's columns is number `column` of the block.
         """
-        k, c, part = self.k, self.c, self.partials(ways)
+        k, c, part, unit = self.k, self.c, self.partials(ways), gcd(self.own, 4)
         for mask in lanes:
             k.do(instr.butterfly("sum", c.rows * self.own), mask, self.acc)
         first_lane = (k.tid // lanes[-1] % (WARP // lanes[-1])).eq(0) if lanes else Const(1)
         with k.If(first_lane):
             for r in range(c.rows):
-                for j in range(self.own):
-                    k.do(instr.STS[4], part.at(way, r, column + j), self.acc[r * self.own + j])
+                for j in range(0, self.own, unit):
+                    own = self.acc.slice(r * self.own + j, count=unit)
+                    k.do(instr.STS[4 * unit], part.at(way, r, column + j), own)
         return self.join(part, ways)
 
     def partials(self, ways: int) -> Tensor:
         """The sums of each way, row and column of the block."""
         layout = Layout((ways, self.c.rows, self.across), (self.c.rows * self.across, self.across, 1))
-        return self.k.shared("partials", "f32", layout)
+        return self.k.shared("partials", "f32", layout, align_bytes=16)
 
     def join(self, part: Tensor, ways: int) -> Kernel:
         """Add the ways up, and write D."""
@@ -430,9 +431,8 @@ class _ByMma(_Writer):
             row = self.of_eight + EIGHT * h
             with k.If(row < c.rows):
                 for j in range(c.columns):
-                    for e in range(2):
-                        to = part.at(self.way, row, self.column + EIGHT * j + self.quarter * 2 + e)
-                        k.do(instr.STS[4], to, self.sums[j, 2 * h + e])
+                    to = part.at(self.way, row, self.column + EIGHT * j + self.quarter * 2)
+                    k.do(instr.STS[8], to, self.sums.slice(j, 2 * h, count=2))
         return self.join(part, ways)
 
     def _fetch(self, u: Expr, first: Expr, most: Expr | None) -> None:

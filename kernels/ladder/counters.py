@@ -1,20 +1,11 @@
 """Accesses of a product as counters show them, where that differs from what single accesses cost.
 
 The idea.  The traffic of a program adds up what each instruction costs by itself, and so does the simulator's
-trace.  Four things differ on the hardware:
+trace.  Three things differ on the hardware, and the accesses that the compiler joins (see codegen.costs):
 
-    loads of fragments      the compiler makes vectors of them                 `vectorized_loads`
     cp.async of 16 bytes    written line by line of global memory              `copied_lines`
     cp.async of 4 and 8     read from banks and written to banks, both sides   `copied_words`
     cp.async of 16 bytes    sectors are counted where they are written         `tag_sectors` of the model
-
-A program that reads words one by one leaves neighbours of a thread in shared memory side by side: the k of a
-row in a tile stored along k, the rows of a run in a tile stored along rows.  Where their loads are in one
-unrolled loop and start at multiples of 16 bytes, the compiler loads four at once. That is fewer instructions,
-and other wavefronts: a vector is delivered to groups of 8 lanes.
-
-    one word per lane, rows of 128 bytes   32 lanes in one bank          32 wavefronts per word
-    four words per lane                    8 lanes in the same 4 banks   32 wavefronts per vector, 8 per word
 
 A launch of gemm-sm90 is known in closed form.  Blocks bring whole tiles of A and B step by step, even where
 they stick out, so that everything follows from the numbers of tiles and steps.  An operand is lines that its
@@ -55,17 +46,15 @@ from types import MappingProxyType
 from typing import Any
 
 from layoutalg.arch import DEFAULT_ARCH, MULTICAST_LEAST, MULTICAST_ZEROS, Arch, find_arch
-from layoutalg.codegen.costs import Costs, Prediction, copied, traffic, traffic_by_access
+from layoutalg.codegen.costs import Prediction, copied, traffic
 from layoutalg.codegen.program import Kernel
 from layoutalg.errors import UnsupportedError
 from layoutalg.kernels.gemm import GemmProblem, Sm90Config
 from layoutalg.kernels.ladder.machines import ARCH
-from layoutalg.kernels.ladder.sgemm import Part, Sgemm, parts, reading, tile_layout
-from layoutalg.layout import Layout
 from layoutalg.model import copied_wavefronts, tag_sectors
 
-LANE_BYTES, LANE_WORDS = 16, 4
-"""The most that a lane loads or copies."""
+LANE_BYTES = 16
+"""The most that a lane copies."""
 
 
 def counted(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = DEFAULT_ARCH) -> Prediction:
@@ -81,10 +70,7 @@ def counted(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = DEFAUL
     >>> traffic(*one.kernels, params)["cp.async.16"].total, counted(*one.kernels, params)["cp.async.16"].total
     (3072, 6144)
     """
-    return _as_copied(traffic(kernel, params, arch), kernel, params, arch)
-
-
-def _as_copied(found: Prediction, kernel: Kernel, params: Mapping[str, int], arch: str | Arch) -> Prediction:
+    found = traffic(kernel, params, arch)
     totals = {op: most for op, (_, most) in copied_words(kernel, params, arch).items()}
     if "cp.async.16" in found:
         totals["cp.async.16"] = copied_lines(kernel, params, arch)
@@ -145,57 +131,6 @@ def copied_lines(kernel: Kernel, params: Mapping[str, int], arch: str | Arch = D
         return (first & (at != nowhere)).sum(axis=(1, 2))
 
     return copied(kernel, params, LANE_BYTES, lines, arch)
-
-
-def vectorized_loads(
-    p: GemmProblem,
-    c: Sgemm,
-    kernel: Kernel,
-    params: Mapping[str, int],
-    arch: str | Arch = DEFAULT_ARCH,
-    stored: Kernel | None = None,
-) -> Prediction:
-    """The same as `counted` for a launch on whole tiles whose fragments are loaded 16 bytes at a time where
-    neighbours allow it; tiles are stored as by the kernel `stored`, if it is not None.
-
-    >>> from layoutalg.kernels.registry import find_family, find_steps
-    >>> simt = find_family("gemm-simt")
-    >>> p, c = simt.problem(32), find_steps("gemm-simt")["v2"]
-    >>> one = simt.launches(p, c, "sm_90")
-    >>> vectorized_loads(p, c, *one.kernels, {**dict(one.scalars), "alpha": 1})["ld.shared.b128"]
-    Cost(instructions=512, total=8704, ideal=1536)
-    """
-    vectors = {f"tile_{part.name}": _vectors(c, part) for part in parts(p, c)}
-    costs = Costs(arch)
-    for access in traffic_by_access(kernel, params, arch):
-        loaded = access.op.startswith("ld.shared") and vectors.get(access.buffer) is not None
-        other = access.op.startswith("st.shared") and stored is not None
-        if access.cost.instructions and not loaded and not other:
-            costs.add(access.op, access.cost)
-    for access in traffic_by_access(stored, params, arch) if stored is not None else ():
-        if access.cost.instructions and access.op.startswith("st.shared"):
-            costs.add(access.op, access.cost)
-    blocks = (p.m // c.tile_m) * (p.n // c.tile_n) * p.products
-    for addresses in vectors.values():
-        if addresses is not None:
-            lanes = addresses.reshape(-1, 32)
-            costs.lanes("ld.shared.b128", "shared", lanes, lanes >= 0, p.k // c.tile_k * blocks)
-    return _as_copied(costs.prediction(), kernel, params, arch)
-
-
-def _vectors(c: Sgemm, part: Part) -> Any:
-    """Byte addresses of a tile's vectors, threads last; None where the program's own loads stay."""
-    import numpy as np
-
-    layout, along_k = tile_layout(c, part), c.order == "k"
-    if not c.shared or min(c.fragment, part.own) == LANE_WORDS:
-        return None
-    if (c.tile_k if along_k else part.own) % LANE_WORDS or max(layout(1, 0), layout(0, 1)) % LANE_WORDS:
-        return None
-    held = reading(c, part).tidfrg("src", Layout((part.rows, 1)))
-    rows = held(np.arange(c.threads), np.arange(0, part.own, 1 if along_k else LANE_WORDS)[:, None])
-    steps = np.arange(0, c.tile_k, LANE_WORDS if along_k else 1)
-    return layout(rows[None], steps[:, None, None]) * LANE_BYTES // LANE_WORDS
 
 
 SECTOR_BYTES, LINE_BYTES, CHUNK_BYTES, WAVEFRONT_BYTES = 32, 128, 128, 128

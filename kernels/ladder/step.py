@@ -39,14 +39,21 @@ wgmma reads by, and 64 bytes per cycle from the L2, are assumed.  Sizes are mult
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from layoutalg.arch import find_arch
-from layoutalg.codegen.costs import Prediction
+from layoutalg.codegen.costs import Prediction, compiled
 from layoutalg.codegen.expr import Const, index_cost, simplify, substitute
-from layoutalg.codegen.gpu import Cubin, SassInstruction, count_classes, prepare, read_code
+from layoutalg.codegen.gpu import (
+    Cubin,
+    SassInstruction,
+    count_classes,
+    prepare,
+    read_code,
+    shared_accesses,
+)
 from layoutalg.codegen.program import Do, For, Kernel, MemRef, Unroll, lower, walk
 from layoutalg.errors import ShapeError, UnsupportedError, check_choice
 from layoutalg.kernels.family import Family
@@ -57,7 +64,6 @@ from layoutalg.kernels.ladder.counters import (
     WAVEFRONT_BYTES,
     Work,
     counted,
-    vectorized_loads,
     work,
 )
 from layoutalg.kernels.ladder.hgemm import MMA_K, Hgemm
@@ -459,13 +465,8 @@ def predict_step(
 
     loads = executed(lambda i: i.kind == LOADS[by_mma])
     written = sum(x.instructions for op, x in accesses.items() if op.startswith(FRAGMENT[by_mma]))
-    if loads < written and isinstance(config, Sgemm):
-        stores = executed(lambda i: i.opcode.startswith("STS"))
-        alone = sum(x.instructions for op, x in accesses.items() if op.startswith("st.shared"))
-        stored = kernel
-        if stores < alone:  # the compiler joins them
-            stored = replace(config, single=False).build(p)
-        accesses = vectorized_loads(p, config, kernel, params, machine.arch, stored)
+    if loads < written:
+        accesses = counted(compiled(kernel, shared_accesses(function)), params, machine.arch)
     idle = [turned(i) for i in function.padding if i.kind == "lds"]
     return Step(
         family=family.name, name=name, problem=p, config=config, cubin=cubin, multiplies=count,

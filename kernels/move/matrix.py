@@ -131,9 +131,9 @@ def build_transpose(p: MatrixProblem, c: matrix_plan.TransposeConfig) -> Kernel:
         k.do(instr.BAR)
         u = k.load(get, name="u")
         with k.If(full):
-            k.store(u, there)
+            k.store(u, there, instr=instr.STG_WHOLE)
         with k.Else():
-            k.store(u, there, where=there.inside)
+            k.store(u, there, where=there.inside, instr=instr.STG_WHOLE)
     else:
         with k.If(full):
             _put(k, k.load(here, name="v"), put)
@@ -141,7 +141,7 @@ def build_transpose(p: MatrixProblem, c: matrix_plan.TransposeConfig) -> Kernel:
             _one_by_one(k, s.transposed, tile, s.transposed, "one")
         k.do(instr.BAR)
         with k.If(full):
-            k.store(k.load(get, name="u"), there)
+            k.store(k.load(get, name="u"), there, instr=instr.STG_WHOLE)
         with k.Else():
             _one_by_one(k, tile.transposed, d.transposed, d.transposed, "last")
     return k.build()

@@ -1,6 +1,6 @@
 """Counters of random cases of a family beside what is predicted of them.
 
-    counted = count(drawn_cases("transpose", range(100)), "sm_90a")
+    counted = list(count([("transpose", seed) for seed in range(100)], "sm_90a"))
     smallest(counted, "sm_90a")          the smallest problem found whose counters are not those predicted
 
 The idea.  Cases are drawn, planned, predicted and compiled by all cores, and launched once each, on the data
@@ -15,17 +15,19 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
-from layoutalg.codegen.costs import COUNTERS, is_counter, is_replayed, predicted_counters
-from layoutalg.codegen.gpu import Run, compile_sequence, count_launches, in_processes, loads_of
+from layoutalg.codegen.gpu import Compared, Run, compare, each_in_processes, in_processes, predicted_run
+from layoutalg.codegen.program import Global, LaunchSequence
 from layoutalg.errors import LayoutAlgError
 from layoutalg.kernels.checks import check_run, checks_of, given_to
+from layoutalg.kernels.family import Family
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.sweep import Drawn, drawn_case, first_configs
 
-LIMIT_S = 600.0
-"""The seconds that the profiler may take for the cases of one call."""
+CASES = 120
+"""The cases that one process of the profiler launches, while the next are compiled."""
 
 MOST_STEPS = 8
 """The most times that a case is made smaller."""
@@ -33,36 +35,18 @@ MOST_STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A case beside its counters: what is predicted, and what the profiler counted, each by name; or why it
-    failed.  Wavefronts may be `replayed`, see `is_counter`.
+    """A case beside its counters, or why it failed.
 
     >>> drawn, stored = Drawn({}, "a problem", "a way"), "sectors stored"
-    >>> case = Counted("relu", 3, drawn, {stored: 4}, {stored: 5})
-    >>> case.apart, case.missing
-    (('sectors stored',), ())
+    >>> Counted("relu", 3, drawn, Compared({stored: 4}, {stored: 5})).found.apart
+    ('sectors stored',)
     """
 
     family: str
     seed: int
     drawn: Drawn
-    predicted: Mapping[str, int] = field(default_factory=dict)
-    counted: Mapping[str, int] = field(default_factory=dict)
+    found: Compared = field(default_factory=Compared)
     failure: str = ""
-    replayed: bool = False
-
-    @property
-    def apart(self) -> tuple[str, ...]:
-        """The names of counters that are not as predicted."""
-        return tuple(
-            name
-            for name, n in self.predicted.items()
-            if name in self.counted and not is_counter(name, n, self.counted[name], replayed=self.replayed)
-        )
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """The names of predictions without a counter."""
-        return tuple(name for name in self.predicted if name not in self.counted)
 
     @property
     def name(self) -> str:
@@ -78,12 +62,14 @@ class _Made:
     run: Run
 
 
-def count(family: str, seeds: Iterable[int], arch: str) -> list[Counted]:
-    """The cases of some seeds beside their counters.
+def count(cases: Iterable[tuple[str, int]], arch: str) -> Iterator[Counted]:
+    """Cases of families and seeds beside their counters, in order.
 
     Raises as `count_launches` does: UnsupportedError without a GPU, ProfilerError, TimeoutError.
     """
-    return _launched(in_processes(partial(_drawn, family, arch), list(seeds)))
+    made = each_in_processes(partial(_drawn, arch), cases)
+    while part := list(islice(made, CASES)):
+        yield from _launched(part)
 
 
 def smallest(cases: Sequence[Counted], arch: str) -> Counted | None:
@@ -91,7 +77,7 @@ def smallest(cases: Sequence[Counted], arch: str) -> Counted | None:
     all are.  Raises as `count` does."""
     least: Counted | None = None
     for _ in range(MOST_STEPS):
-        differ = [c for c in cases if c.apart and (least is None or _size(c) < _size(least))]
+        differ = [c for c in cases if c.found.apart and (least is None or _size(c) < _size(least))]
         if not differ:
             break
         least = min(differ, key=_size)
@@ -127,27 +113,17 @@ def _size(case: Counted) -> int:
 
 def _launched(made: Sequence[_Made | Counted]) -> list[Counted]:
     """The cases with their counters, in order."""
-    runs = [one.run for one in made if isinstance(one, _Made)]
-    found = iter(count_launches(runs, tuple(COUNTERS.values()), timeout_s=LIMIT_S) if runs else ())
-    out = []
-    for one in made:
-        if isinstance(one, Counted):
-            out.append(one)
-            continue
-        case, launches = one.case, next(found)
-        if isinstance(launches, str):
-            out.append(replace(case, predicted={}, failure=launches))
-            continue
-        sums = {
-            name: round(sum(launch[metric] for launch in launches))
-            for name, metric in COUNTERS.items()
-            if all(metric in launch for launch in launches)
-        }
-        out.append(replace(case, counted=sums))
-    return out
+    found = iter(compare([one.run for one in made if isinstance(one, _Made)]))
+    return [
+        one if isinstance(one, Counted)
+        else replace(one.case, failure=out) if isinstance(out := next(found), str)
+        else replace(one.case, found=out)
+        for one in made
+    ]  # fmt: skip
 
 
-def _drawn(family: str, arch: str, seed: int) -> _Made | Counted:
+def _drawn(arch: str, item: tuple[str, int]) -> _Made | Counted:
+    family, seed = item
     try:
         drawn = drawn_case(find_family(family), seed)
     except LayoutAlgError as error:
@@ -178,9 +154,17 @@ def _made(family: str, arch: str, seed: int, drawn: Drawn) -> _Made | Counted:
         sequence = chosen.launches(drawn.problem, drawn.config, arch)
         trial = checks_of(chosen).trials(drawn.problem)[0]
         given = given_to(chosen, drawn.problem, drawn.config, trial, seed)
-        scalars = {name: x for name, x in given.items() if isinstance(x, int)}
-        run = Run(compile_sequence(sequence, arch), given)
-        predicted = predicted_counters(sequence, scalars, arch, map(loads_of, run.compiled.prepared))
+        data = _read_bytes(chosen, drawn, sequence, given, arch)
+        return _Made(Counted(family, seed, drawn), predicted_run(sequence, given, arch, data))
     except LayoutAlgError as error:
         return Counted(family, seed, drawn, failure=f"{type(error).__name__}: {error}")
-    return _Made(Counted(family, seed, drawn, predicted, replayed=is_replayed(sequence)), run)
+
+
+def _read_bytes(
+    family: Family, drawn: Drawn, sequence: LaunchSequence, given: Mapping[str, Any], arch: str
+) -> int:
+    """The bytes of its data that memory reads for a case: as its family says, or all of what is only read."""
+    if family.memory:
+        return family.memory(drawn.problem, drawn.config, arch).read
+    written = {p.name for k in sequence.kernels for p in k.params if isinstance(p, Global) and p.writable}
+    return sum(x.nbytes for name, x in given.items() if not isinstance(x, int) and name not in written)

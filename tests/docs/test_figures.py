@@ -68,10 +68,10 @@ def test_every_stored_table_is_shown_in_part_and_no_other_is() -> None:
     shown = [found[2] for found in TABLE.finditer(page)]
     shown += set(re.findall(r"\(measured/(\w+)\.csv\)", page)) - set(shown)
     assert sorted(shown) == sorted(path.stem for path in FOLDER.glob("*.csv"))
-    rows = stored("split_k_counts")
+    rows = stored("counters")
     head = list(rows[0])
     again = as_csv(table(head, [list(row.values()) for row in rows]))
-    assert again == (FOLDER / "split_k_counts.csv").read_text(encoding="utf-8")
+    assert again == (FOLDER / "counters.csv").read_text(encoding="utf-8")
 
 
 def test_drawn_products_state_the_least_beside_the_mean() -> None:

@@ -6,14 +6,11 @@ import csv
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
-from layoutalg.codegen.costs import Prediction, copied, total_costs, traffic
-from layoutalg.codegen.program import Kernel
+from layoutalg.codegen.costs import Prediction
 from layoutalg.errors import UnsupportedError
-from layoutalg.model import tag_sectors
 
 METRICS = {
     "ld.global": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sectors"),
@@ -29,29 +26,11 @@ DRAM = {"read": "dram__bytes_read.sum", "written": "dram__bytes_write.sum"}
 BY_INSTRUCTION = "memory_l1_wavefronts_shared"
 """Shared wavefronts attributed to instructions, summed: free of what the pipe loses to other traffic."""
 
-TRAFFIC = (*(metric for metric, _ in METRICS.values()), *DRAM.values(), BY_INSTRUCTION)
-"""All of these."""
-
 LDS = "smsp__inst_executed_op_shared_ld.sum"
 COPIES = "smsp__inst_executed_op_ldgsts.sum"
 ARRIVED = "l1tex__m_xbar2l1tex_read_sectors.sum"
 """Loads from shared memory, asynchronous copies, and sectors that come from the L2."""
 
-LOST = "lost arbitration"
-"""On a full GPU the shared-memory pipe replays wavefronts that lost it to global traffic, and counts them.
-
-Sectors are exact always, and counts by instruction but for loads by a part of a warp (partial_warps)."""
-
-COPIED = "asynchronous copies"
-"""Of 16 bytes, of rows that start inside sectors: they read more sectors than the rule of loads says."""
-
-MOVED = "what the L2 keeps between launches"
-
-POLLS = "loads of blocks that wait for each other"
-"""Resident blocks look again and again whether all have arrived: as often as it takes."""
-
-PARTIAL = "loads of one address by a part of a warp"
-"""What the tool counts once by instruction, and the pipe twice."""
 
 IDLE_COPY = 32
 """Wavefronts by instruction of a copy of 16 bytes that no lane makes, at most; one of 4 or 8 bytes has none.
@@ -74,9 +53,8 @@ class Row:
 
     @property
     def refuted(self) -> bool:
-        """Whether the prediction is wrong: other than the counter, and below it if something adds to it."""
-        added = self.reason and (self.reason not in (LOST, POLLS) or self.measured > self.predicted)
-        return self.predicted != self.measured and not added
+        """Whether the prediction is wrong: other than the counter, and nothing else moves that."""
+        return self.predicted != self.measured and not self.reason
 
     def __str__(self) -> str:
         apart = self.measured / self.predicted - 1 if self.predicted else float("inf")
@@ -99,59 +77,6 @@ def table(what: str, rows: Iterable[Row]) -> int:
         wrong += row.refuted
         compared += 1
     return verdict(wrong, compared)
-
-
-def taken(seen: Iterator[Mapping[str, float]], count: int) -> list[Mapping[str, float]]:
-    """The counters of the next launches.  Raises UnsupportedError where the profiler saw fewer."""
-    found = list(islice(seen, count))
-    if len(found) < count:
-        raise UnsupportedError(f"{count} further launches: the profiler saw {len(found)}")
-    return found
-
-
-def accesses(
-    label: str, kernels: Sequence[Kernel], found: Sequence[Mapping[str, float]], arch: str,
-    *, polls: bool = False,
-) -> Iterator[Row]:  # fmt: skip
-    """What is predicted of some launches, all together, beside their counters.
-
-    Asynchronous copies count as loads.  Wavefronts are those of the pipe.  It counts more where some lost
-    arbitration; the tool's count by instruction does not, but is lower for loads of one address by a part of
-    a warp (see partial_warps): so it may be lower where the pipe's is not.
-    """
-    prediction = total_costs(traffic(kernel, {}, arch) for kernel in kernels)
-    tags = sum(copied(kernel, {}, 16, tag_sectors, arch) for kernel in kernels) or None
-    yield from compared(label, prediction, found, tags=tags, polls=polls, parts=True)
-
-
-def compared(
-    label: str, prediction: Prediction, found: Sequence[Mapping[str, float]],
-    *, quiet: bool = False, tags: int | None = None, polls: bool = False, parts: bool = False,
-) -> Iterator[Row]:  # fmt: skip
-    """A prediction beside the counters of its launches.
-
-    `quiet`: they have at most one block per multiprocessor, so that nothing is lost; `tags` are sectors that
-    copies look up, where they are known; `parts` of warps may load.
-    """
-
-    def counted(metric: str) -> int:
-        return sum(int(counters[metric]) for counters in found)
-
-    moved_in = sum(cost.total for name, cost in prediction.items() if ":global" in name)
-    for access, (metric, unit) in METRICS.items():
-        predicted = sum(cost.total for name, cost in prediction.items() if name.startswith(access))
-        reason = "" if quiet or unit == "sectors" else LOST
-        if access == "ld.global":
-            predicted += moved_in if tags is None else tags
-            reason = POLLS if polls else COPIED if moved_in and tags is None else ""
-        if predicted or counted(metric):
-            yield Row(label, access, unit, predicted, counted(metric), reason)
-    shared = sum(cost.total for name, cost in prediction.items() if ".shared" in name)
-    if shared and not moved_in:
-        pipe = sum(counted(METRICS[name][0]) for name in ("ld.shared", "st.shared"))
-        lower = parts and counted(BY_INSTRUCTION) < shared <= pipe
-        by_instruction, reason = counted(BY_INSTRUCTION), PARTIAL if lower else ""
-        yield Row(label, "shared, by instruction", "wavefronts", shared, by_instruction, reason)
 
 
 def count_launches(

@@ -7,6 +7,7 @@ python -m tests.gpu.random_kernels reductions 600
 python -m tests.gpu.random_kernels relayouts 200          pairs of layouts of registers, all their plans
 python -m tests.gpu.random_kernels values 300             of the kernel language: as the simulator has it
 python -m tests.gpu.random_kernels laws 16                floats: all numbers of 16 and of 8 bits
+python -m tests.gpu.random_kernels matrices 100           transposes and copies, in turn
 python -m tests.gpu.random_kernels permutes plain         sixty small ones, alone in memory, for a sanitizer
 
 What is wrong is printed, by its seed.
@@ -26,11 +27,12 @@ import numpy as np
 from layoutalg.codegen import gpu
 from layoutalg.codegen.language import words
 from layoutalg.codegen.program import Kernel
-from layoutalg.kernels import move
+from layoutalg.kernels import find_family, move, verify
 from layoutalg.kernels.elements import CARRIER, whole_units
 from layoutalg.kernels.rowwise import NormConfig, NormProblem, ReducePlan, norm_problem, plans
 from layoutalg.kernels.rowwise.programs import norm, reduce
 from layoutalg.kernels.rowwise.ways.norm_plan import norm_configs
+from layoutalg.kernels.tuning.sweep import random_case
 from layoutalg.registers import Conversion, convert_layout
 from tests.draws import float_laws, norms, permutations, reductions, relayouts, value_kernels
 from tests.gpu.counters import verdict
@@ -274,7 +276,22 @@ def run_law(number: int, arch: str, prepared: gpu.Prepared) -> None:
         raise AssertionError(f"{name}: {error}") from error
 
 
+MATRICES = ("transpose", "tiled_copy")
+
+
+def drawn_matrix(asked: tuple[int, str]) -> tuple[Any, Any]:
+    """The problem and the configuration of a seed."""
+    return random_case(find_family(MATRICES[asked[0] % 2]), asked[0])
+
+
+def run_matrix(seed: int, arch: str, drawn: tuple[Any, Any]) -> None:
+    """The result is the definition, and nothing beside it changes."""
+    report = verify(find_family(MATRICES[seed % 2]), *drawn, target="gpu", seed=seed)
+    assert report.passed, report
+
+
 KINDS: Mapping[str, Kind] = {
+    "matrices": Kind(drawn_matrix, run_matrix, range(60)),
     "values": Kind(compiled_values, run_values, range(60)),
     "laws": Kind(compiled_law, run_law, range(len(float_laws.LAWS))),
     "permutes": Kind(partial(compiled_permutes, False), partial(run_permutes, False)),

@@ -67,7 +67,8 @@ class PackedRun:
         is filled others are zeros.
         """
         k, nbytes, end, filled = self.k, self.unit * self.size, self.walk.source_end, self.walk.filled
-        single = None if filled or end % self.unit == 0 else k.reg("one", max(1, self.size // 4))
+        rest = 0 if filled else end % self.unit
+        piece = k.reg("one", 2) if rest else None
         for n, low, copied, source, _ in self._units():
             with self.where(self.walk.touched(self.start, low, n)):
                 if filled:
@@ -79,15 +80,16 @@ class PackedRun:
                         whole,
                     )
                     continue
-                with self.where([source + self.unit <= end] if single else []):
+                with self.where([source + self.unit <= end] if piece else []):
                     k.do(instr.CP_ASYNC[nbytes], k.at(self.copied, copied), self._place(src, source))
-                if single is None:
+                if piece is None:
                     continue
-                with k.Else():
-                    for e in range(self.unit):
-                        with self.where([source + e < end]):
-                            k.do(instr.LDG[self.size], single, self._place(src, source + e))
-                            k.do(instr.STS[self.size], k.at(self.copied, copied + e * self.size), single)
+                with k.Else(), self.where([source + (rest - 1) < end]):
+                    for count in (n for n in (8, 4, 2, 1) if rest & n):
+                        e, width = rest // (2 * count) * 2 * count, count * self.size
+                        word = piece if width == 8 else piece[0]
+                        k.do(instr.LDG[width], word, self._place(src, source + e))
+                        k.do(instr.STS[width], k.at(self.copied, copied + e * self.size), word)
         ends: Any = k.reg("ends", self.unit, max(1, self.size // 4)) if filled else None
         for e, _, source, _ in self._cut() if filled else ():
             k.do(instr.LDG[self.size], ends[e], self._place(src, source))

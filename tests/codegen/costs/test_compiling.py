@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from layoutalg.codegen.costs import compiled, traffic, traffic_enumerated
-from layoutalg.codegen.costs.compiling import with_sunk_loads
+from layoutalg.codegen.costs.compiling import UNREAD
 from layoutalg.codegen.instr import BAR, LDS, STG, STS
 from layoutalg.codegen.language import KernelBuilder
 from layoutalg.codegen.sim import simulate
@@ -19,8 +20,15 @@ from tests.draws.random_programs import RandomProgram, programs
 Body = Callable[[KernelBuilder, Callable[..., None], Callable[..., None]], None]
 
 
-def wavefronts(body: Body, branched: frozenset[tuple[int, int]] = frozenset()) -> dict[str, int]:
-    """Wavefronts that are left of a body of two warps, by instruction.
+class Alone(dict[tuple[str, int, int], bool | None]):
+    """Machine code that makes every load by some lanes alone."""
+
+    def get(self, key: object, default: object = None) -> Any:
+        return True
+
+
+def wavefronts(body: Body, code: Mapping[tuple[str, int, int], bool | None] = UNREAD) -> dict[str, int]:
+    """Wavefronts that machine code leaves of a body of two warps, by instruction.
 
     The body gets a load of 4 bytes per lane, 256 bytes apart by number, and a store of what was loaded.
     """
@@ -35,9 +43,8 @@ def wavefronts(body: Body, branched: frozenset[tuple[int, int]] = frozenset()) -
         k.do(STG[4], k.at(dst, k.tid), v[n])
 
     body(k, load, store)
-    return {
-        op: cost.total for op, cost in traffic(compiled(k.build(), branched), {}).items() if "shared" in op
-    }
+    found = traffic(compiled(k.build(), code), {})
+    return {op: cost.total for op, cost in found.items() if "shared" in op}
 
 
 def into_branches(k: KernelBuilder, load: Callable[..., None], store: Callable[..., None]) -> None:
@@ -49,9 +56,31 @@ def into_branches(k: KernelBuilder, load: Callable[..., None], store: Callable[.
             store(n)
 
 
-def test_a_load_goes_to_the_next_branch_and_by_machine_code_to_others() -> None:
-    assert wavefronts(into_branches) == {"ld.shared.b32": 1 + 2}
-    assert wavefronts(into_branches, frozenset({(4, 256)})) == {"ld.shared.b32": 1 + 1}
+def test_a_load_goes_to_its_branch_where_machine_code_makes_it_there() -> None:
+    assert wavefronts(into_branches) == {"ld.shared.b32": 2 + 2}
+    assert wavefronts(into_branches, {("ld", 4, 0): True, ("ld", 4, 256): False}) == {"ld.shared.b32": 1 + 2}
+    assert wavefronts(into_branches, {("ld", 4, 0): None, ("ld", 4, 256): True}) == {"ld.shared.b32": 1 + 1}
+
+
+def test_a_load_has_the_words_that_machine_code_loads() -> None:
+    """Of 16 bytes per lane 4, of 16 bytes behind them 8, and none of others."""
+    k = KernelBuilder("k", threads=32)
+    tile, v = k.shared_buffer("tile", 4, Layout(512), 512, 16), k.reg("v", 12, 1)
+    dst = k.pointer("dst", 4, writable=True)
+    for n in range(3):
+        k.do(LDS[16], v.slice(4 * n, 0, count=4), k.at(tile, k.tid * 4 + 128 * n))
+    for n in range(12):
+        k.do(STG[4], k.at(dst, k.tid), v[n])
+
+    def left(code: Mapping[tuple[str, int, int], bool | None]) -> dict[str, int]:
+        found = traffic(compiled(k.build(), code), {})
+        return {op: cost.instructions for op, cost in found.items() if "shared" in op}
+
+    assert left({("ld", 4, 8): False, ("ld", 8, 512): False}) == {"ld.shared.b32": 1, "ld.shared.b64": 1}
+    assert left({("ld", 16, 0): False, ("ld", 16, 512): False, ("ld", 16, 1024): False}) == {
+        "ld.shared.b128": 3
+    }
+    assert left({("ld", 16, 64): False}) == left(UNREAD) == {"ld.shared.b128": 3}
 
 
 def test_what_orders_memory_keeps_a_load_in_front_of_a_branch() -> None:
@@ -61,7 +90,7 @@ def test_what_orders_memory_keeps_a_load_in_front_of_a_branch() -> None:
         with k.If(k.tid < 32):
             store(0)
 
-    assert wavefronts(body) == {"ld.shared.b32": 2}
+    assert wavefronts(body, Alone()) == {"ld.shared.b32": 2}
 
 
 def test_a_load_that_nothing_uses_is_none() -> None:
@@ -74,33 +103,33 @@ def test_a_load_that_nothing_uses_is_none() -> None:
     assert wavefronts(body) == {"ld.shared.b32": 2}
 
 
-@pytest.mark.parametrize(
-    ("first", "count", "left"),
-    [(0, 4, {"b128": 1}), (0, 3, {"b64": 1, "b32": 1}), (2, 4, {"b64": 2}), (1, 3, {"b32": 1, "b64": 1})],
-)
-def test_neighbours_are_vectors_as_far_as_they_are_aligned(
-    first: int, count: int, left: dict[str, int]
-) -> None:
+def test_neighbours_are_joined_where_machine_code_joins_them() -> None:
     k = KernelBuilder("k", threads=32)
     tile, v = k.shared_buffer("tile", 4, Layout(256), 256, 16), k.reg("v", 4, 1)
-    for n in range(count):
-        k.do(STS[4], k.at(tile, k.tid * 8 + first + n), v[n])
-    found = traffic(compiled(k.build()), {})
-    assert {op.removeprefix("st.shared."): cost.instructions for op, cost in found.items()} == left
+    for n in range(4):
+        k.do(STS[4], k.at(tile, k.tid * 4 + n), v[n])
+    for code, left in (
+        ({("st", 16, 0): False}, {"st.shared.b128": 1}),
+        (
+            {("st", 8, 0): False, ("st", 4, 8): True, ("st", 4, 12): False},
+            {"st.shared.b64": 1, "st.shared.b32": 2},
+        ),
+        ({("ld", 16, 0): False}, {"st.shared.b32": 4}),
+    ):
+        found = traffic(compiled(k.build(), code), {})
+        assert {op: cost.instructions for op, cost in found.items()} == left
 
 
 @pytest.mark.deep
 @settings(deadline=None, max_examples=100)
 @given(programs(guards=False))
 def test_programs_with_sunk_loads_compute_the_same(p: RandomProgram) -> None:
-    sunk = with_sunk_loads(p.kernel)
-    assert sunk is not None
+    left = compiled(p.kernel, Alone())
     before, after = p.arguments(), p.arguments()
     simulate(p.kernel, before)
-    simulate(sunk, after)
+    simulate(left, after)
     for name, array in before.items():
         assert not isinstance(array, np.ndarray) or np.array_equal(array, after[name], equal_nan=True)
-    left = compiled(p.kernel)
     found = traffic(left, p.params)
     assert found == traffic_enumerated(left, p.params)
     written = traffic(p.kernel, p.params)

@@ -11,12 +11,13 @@ import pytest
 
 from layoutalg import codegen as cg
 from layoutalg.atoms import make_tiled_copy
-from layoutalg.codegen.costs import predicted_counters
+from layoutalg.codegen.costs import COUNTERS, predicted_counters
 from layoutalg.codegen.expr import Const
 from layoutalg.codegen.gpu import (
     CompiledSequence,
     Run,
     count_classes,
+    counters,
     disassemble,
     gpu_status,
     main_loop,
@@ -333,15 +334,14 @@ def test_verify_with_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     def counted(runs: list[Run], metrics: tuple[str, ...], *, timeout_s: float) -> list[Any]:
         scalars = [{name: x for name, x in run.given.items() if isinstance(x, int)} for run in runs]
         found = [predicted_counters(launch_sequence([scaled()]), own) for own in scalars]
-        return [({metric: n + more for metric, n in zip(metrics, x.values(), strict=True)},) for x in found]
+        return [({COUNTERS[name]: n + more for name, n in x.items()},) for x in found]
 
-    stand_ins = {"to_device": np.copy, "to_host": np.copy, "launch": cg.simulate, "count_launches": counted,
+    stand_ins = {"to_device": np.copy, "to_host": np.copy, "launch": cg.simulate,
                  "require_gpu": lambda: GpuStatus(True, "NVIDIA H200", "sm_90a")}  # fmt: skip
     for name, instead in stand_ins.items():
         monkeypatch.setattr(verification, name, instead)
-    monkeypatch.setattr(
-        verification, "compile_sequence", lambda sequence, arch: CompiledSequence(sequence, ())
-    )
+    monkeypatch.setattr(counters, "count_launches", counted)
+    monkeypatch.setattr(counters, "compile_sequence", lambda sequence, arch: CompiledSequence(sequence, ()))
     sizes = cg.verify(scaled(), lambda x, alpha: alpha * x, target="gpu", counters=True)
     more, least = 1, min(case["n"] for case in sizes)
     with pytest.raises(MismatchError, match=rf"^12 counters are .*; .* of scaled with n = {least}, "):

@@ -8,11 +8,12 @@ import pytest
 
 from layoutalg.codegen.costs import traffic
 from layoutalg.codegen.program import Kernel
+from layoutalg.kernels import find_family
 from layoutalg.kernels.gemm import GemmProblem, Sm80Config, gemm_problem, scalar_words
 from layoutalg.kernels.gemm.choice import SIMT
 from layoutalg.kernels.gemm.launches import launches
-from layoutalg.kernels.ladder.counters import copied_lines, copied_words, counted, vectorized_loads
-from layoutalg.kernels.ladder.steps import SIMT_LADDER as LADDER
+from layoutalg.kernels.ladder.counters import copied_lines, copied_words, counted
+from layoutalg.kernels.ladder.step import predict_steps
 from tests.frozen import kernel_adapter
 from tests.frozen.kernel_cases import label
 from tests.frozen.kernel_freeze import stored
@@ -63,12 +64,23 @@ def test_words_of_a_turned_tile_meet_in_banks_on_both_sides() -> None:
     assert copied_words(kernel, params) == {"cp.async.4": (expected, expected)}, "words of four rows"
 
 
+WAVEFRONTS = {"v7": 121634816, "v8": 90177536}
+"""memory_l1_wavefronts_shared of versions at 2048 x 2048 x 2048 on an H200."""
+
+
+@pytest.mark.deep
+@each("name", WAVEFRONTS)
+def test_wavefronts_of_what_the_compiler_joins_are_the_hardware_s(name: str) -> None:
+    (step,) = predict_steps(find_family("gemm-simt"), 2048, (name,))
+    shared = (cost.total for op, cost in step.accesses.items() if "global" not in op)
+    assert sum(shared) == WAVEFRONTS[name]
+
+
+@pytest.mark.deep
 def test_what_the_compiler_loads_at_once_counts_as_vectors() -> None:
-    p, c = gemm_problem(32, 32, 32, "f32", b_major="mn"), LADDER["v2"]
-    kernel, params = launched(p, c)
-    alone, found = traffic(kernel, params), vectorized_loads(p, c, kernel, params)
-    assert counted(kernel, params) == alone and copied_words(kernel, params) == {}
-    assert {op for op in alone if alone[op] != found.get(op)} == {"ld.shared.b32"}
+    (step,) = predict_steps(find_family("gemm-simt"), 64, ("v2",))
+    found = {op: cost.total for op, cost in step.accesses.items() if "ld.shared" in op}
+    assert found.keys() == {"ld.shared.b128"} and step.fragment_loads < step.written_loads
 
 
 COUNTED = {

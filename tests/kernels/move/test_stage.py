@@ -41,7 +41,6 @@ from layoutalg.kernels.move.tiles import (
 from layoutalg.model import copied_sectors, tag_sectors
 from layoutalg.synthesis import check_certificate
 from tests.draws.permutations import random_problem
-from tests.gpu.needed_wavefronts import needed_wavefronts
 from tests.kernels.move.certificate import certify, tile_reads
 from tests.sweeps import each
 
@@ -345,17 +344,3 @@ def test_tags_of_rows_that_start_inside_sectors_are_those_counted() -> None:
         tags((64, 64), (1, 0), "f32", PermuteConfig("staged", (64, 64), 256, 4, 4, via="registers")),
         tags((64, 64), (1, 0), "f32", PermuteConfig("staged", (64, 64), 256, 1, 4)),
     ] == [1929, 1995, 0, 0]
-
-
-# --- what a compiler may leave out ---------------------------------------------------------------------
-
-
-def test_whole_vectors_are_needed_whole() -> None:
-    """An H200 counted 4550 of 4560 for the cut tile: the compiler had moved one load of four."""
-    for shape, axes, fewer in (((64, 64), (1, 0), 0), ((5, 60, 60, 3), (0, 3, 1, 2), 40)):
-        x = normalise(permute_problem(shape, axes, "f32"))
-        config = PermuteConfig("staged", (64, 64) if len(shape) == 2 else (64, 3, 1), 64, 4, 4)
-        loads = traffic(build(x, config), {})["ld.shared.b32"].total
-        assert loads - needed_wavefronts(x, config) == fewer
-    direct = normalise(permute_problem((4, 64, 16, 32), (0, 2, 1, 3), "f32"))
-    assert needed_wavefronts(direct, configs(direct)[0]) == 0

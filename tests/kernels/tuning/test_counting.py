@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import layoutalg.codegen.gpu
-from layoutalg.codegen.costs import COUNTERS, predicted_counters
-from layoutalg.codegen.gpu import CompiledSequence, Run, count_launches
-from layoutalg.codegen.gpu.counters import launches_in
+from layoutalg.codegen.costs import BYTES_READ, COUNTERS, predicted_counters
+from layoutalg.codegen.gpu import Compared, CompiledSequence, Run, compare, counters
+from layoutalg.codegen.gpu.counters import count_launches, launches_in
 from layoutalg.codegen.gpu.runtime import GpuStatus
 from layoutalg.codegen.program import LaunchSequence, launch_sequence
 from layoutalg.errors import ProfilerError
@@ -124,17 +125,18 @@ def counted(
 
     def install(change: Callable[[LaunchSequence, dict[str, int]], Any]) -> None:
         def count(runs: Sequence[Run], metrics: Sequence[str], *, timeout_s: float) -> Any:
-            assert tuple(metrics) == tuple(COUNTERS.values()) and timeout_s > 0
+            assert not runs or (tuple(metrics) == tuple(COUNTERS.values()) and timeout_s > 0)
             return [change(run.compiled.sequence, dict(run.given)) for run in runs]
 
         here = GpuStatus(True, "NVIDIA H200", "sm_90a")
         monkeypatch.setattr(layoutalg.codegen.gpu, "require_gpu", lambda: here)
         monkeypatch.setattr(layoutalg.codegen.gpu, "profiler", lambda: "ncu")
         monkeypatch.setattr(counting, "in_processes", lambda work, items: list(map(work, items)))
+        monkeypatch.setattr(counting, "each_in_processes", map)
         monkeypatch.setattr(
-            counting, "compile_sequence", lambda sequence, arch: CompiledSequence(sequence, ())
+            counters, "compile_sequence", lambda sequence, arch: CompiledSequence(sequence, ())
         )
-        monkeypatch.setattr(counting, "count_launches", count)
+        monkeypatch.setattr(counters, "count_launches", count)
 
     return install
 
@@ -144,6 +146,35 @@ def as_predicted(sequence: LaunchSequence, given: dict[str, Any], more: int = 0)
     scalars = {name: x for name, x in given.items() if isinstance(x, int)}
     found = {COUNTERS[name]: float(n) for name, n in predicted_counters(sequence, scalars, "sm_90a").items()}
     return ({**found, STORED: found[STORED] + more},)
+
+
+def test_only_wavefronts_that_were_issued_as_predicted_are_replays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs that differ are launched again, if data arrives beside their accesses, and no others; once
+    more where nothing was counted."""
+    asked = list[tuple[int, int]]()
+
+    def count(asking: Sequence[Run], metrics: Sequence[str], *, timeout_s: float) -> Any:
+        asked.append((len(asking), len(metrics)))
+        issued = 0.0 if len(asked) == 2 else 4.0
+        return [({x: issued if "sass" in x else 9.0 for x in metrics},) for _ in asking]
+
+    monkeypatch.setattr(counters, "count_launches", count)
+    (empty,) = runs(1)
+    cases = [
+        replace(empty, predicted={"wavefronts stored": n}, replayed=arrives)
+        for n, arrives in ((9, True), (8, True), (8, False), (7, True), (10, True))
+    ]
+    found = compare(cases)
+    assert asked == [(5, len(COUNTERS)), (3, 4), (3, 4)] and all(isinstance(x, Compared) for x in found)
+    assert [(len(x.replayed), len(x.apart)) for x in found if isinstance(x, Compared)] == [
+        (0, 0), (1, 0), (0, 1), (0, 1), (0, 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "apart"), [(0, False), (26144, False), (-26144, False), (26145, True)])
+def test_bytes_of_memory_may_differ_by_two_percent_and_six_kib(more: int, apart: bool) -> None:
+    found = Compared({BYTES_READ: 1000000}, {BYTES_READ: 1000000 + more})
+    assert bool(found.apart) == apart and not found.replayed
 
 
 WORDS = ("verify", "relu", "--random", "4", "--counters")

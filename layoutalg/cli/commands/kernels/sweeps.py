@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 MOST_SHOWN = 20
 """Cases that are listed whose counters are not those predicted."""
 
-CASES = 50
-"""Cases that are counted in one process."""
-
 
 @dataclass(frozen=True)
 class Sweep:
@@ -210,36 +207,37 @@ def count_sweep(family: str, asked: Sweep) -> tuple[bool, list[Any], RandomCases
     cases: list[Counted] = []
     begun = time.monotonic()
     with progress(f"counting {family}", asked.cases) as step:
-        for first in range(0, asked.cases, CASES):
+        for case in count_cases([(family, number) for number in numbers], arch):
+            cases.append(case)
+            step()
             if time.monotonic() - begun > asked.budget_s:
                 break
-            for case in count_cases(family, numbers[first : first + CASES], arch):
-                cases.append(case)
-                step()
-    apart, failures = [c for c in cases if c.apart], [c for c in cases if c.failure]
+    apart, failures = [c for c in cases if c.found.apart], [c for c in cases if c.failure]
     parts: list[Any] = [_counter_table(cases)]
     if apart:
         cells = [
-            (case.name, name, count(case.predicted[name]), count(case.counted[name]))
+            (case.name, name, count(case.found.predicted[name]), count(case.found.counted[name]))
             for case in apart
-            for name in case.apart
+            for name in case.found.apart
         ]
         columns = ("case", "what", "predicted", "counted")
         parts.append(Table("Counters that are not those predicted", columns, cells[:MOST_SHOWN], left=2))
         parts += [f"{MOST_SHOWN} of {count(len(cells))} are listed."] if len(cells) > MOST_SHOWN else []
         if (least := smallest(apart, arch)) is not None:
-            said = ", ".join(f"{x} {least.predicted[x]}, counted {least.counted[x]}" for x in least.apart)
+            found = least.found
+            said = ", ".join(f"{x} {found.predicted[x]}, counted {found.counted[x]}" for x in found.apart)
             parts.append(f"The smallest problem found that differs: {least.name}: {said}.")
     if failures:
         rows = ((case.name, case.failure) for case in failures)
         parts.append(Table("Failures", ("case", "what was said"), rows, left=2))
-    compared = sum(len(c.predicted) - len(c.missing) for c in cases if not c.failure)
-    differing, missing = sum(len(c.apart) for c in cases), [x for c in cases for x in c.missing]
-    equal = sum(c.counted.get(name) == n for c in cases for name, n in c.predicted.items())
-    replayed = compared - equal - differing
+    differing = sum(len(c.found.apart) for c in cases)
+    replayed = sum(len(c.found.replayed) for c in cases)
+    missing = [x for c in cases for x in c.found.missing]
+    compared = sum(len(c.found.predicted) for c in cases) - len(missing)
+    equal = compared - differing - replayed
     parts.append(
         f"{count(equal)} of {count(compared)} numbers equal, {count(differing)} differ"
-        + (f", {count(replayed)} have replays of wavefronts beside data that arrives." if replayed else ".")
+        + (f", {count(replayed)} and replays of wavefronts beside data that arrives." if replayed else ".")
     )
     if missing:
         names = ", ".join(dict.fromkeys(missing))
@@ -257,23 +255,25 @@ def count_sweep(family: str, asked: Sweep) -> tuple[bool, list[Any], RandomCases
     passed = verdict(scope, broken=bool(reports)) == "passed"
     parts.append("Passed." if passed else "FAILED." if reports else f"Not passed: {scope.gap}.")
     right = len(cases) - len(failures)
-    found = compared, equal, len(missing), left, ""
-    return passed, parts, RandomCases(asked.cases, asked.seed, right, len(failures), 0, *found), reports
+    numbers_of = compared, equal, len(missing), left, ""
+    return passed, parts, RandomCases(asked.cases, asked.seed, right, len(failures), 0, *numbers_of), reports
 
 
 def _counter_checks(case: Counted) -> Iterator[CheckedProperty]:
     if case.failure:
         yield CheckedProperty("counted", False, case.failure)
-    for name in case.predicted.keys() & case.counted.keys():
-        said = f"predicted {case.predicted[name]}, counted {case.counted[name]}"
-        yield CheckedProperty(name, name not in case.apart, said)
+    predicted, counted = case.found.predicted, case.found.counted
+    for name in predicted.keys() & counted.keys():
+        said = f"predicted {predicted[name]}, counted {counted[name]}"
+        yield CheckedProperty(name, name not in case.found.apart, said)
 
 
 def _counter_table(cases: Sequence[Counted]) -> Table:
     """Sums over cases by name."""
     rows = []
-    for name in dict.fromkeys(name for case in cases for name in case.counted):
-        own = [(case.predicted[name], case.counted[name]) for case in cases if name in case.counted]
+    every = [case.found for case in cases]
+    for name in dict.fromkeys(name for found in every for name in found.counted):
+        own = [(found.predicted[name], found.counted[name]) for found in every if name in found.counted]
         sums = (sum(each) for each in zip(*own, strict=True))
         rows.append((name, *map(count, (len(own), sum(a == b for a, b in own), *sums))))
     return Table("Counters", ("what", "cases", "equal", "predicted", "counted"), rows)
