@@ -236,7 +236,8 @@ def _to(element: str) -> tuple[str, ...]:
 
 
 _TO_E2M1 = (
-    # Next to 1.5 * 2^22 powers the last bit of a float is half a power, as that of a code is: the sum rounds once.
+    # Next to 1.5 * 2^22 powers the last bit of a float is half a power, as that of a code is: the sum
+    # rounds once, to an even code at a tie.
     """float e2m1_rounded(float x) {
     const float power = fmaxf(__uint_as_float(__float_as_uint(x) & 0x7F800000u), 1.0f);
     return __fmaf_rn(power, -0x1.8p22f, __fmaf_rn(power, 0x1.8p22f, x));
