@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.record import Instr, Requires, into, out
+from layoutalg.codegen.instr.record import Instr, into, out
 from layoutalg.codegen.instr.words import (
     CODES,
     HIGH,
@@ -230,14 +230,34 @@ def _to(element: str) -> tuple[str, ...]:
         return _TO_UE8M0
     if element == "e2m1":
         return PACK["f16"], *_TO_E2M1, _OCTET
-    cvt, registers = f"cvt.rn.satfinite.{element}x2.f32", ': "=h"(codes) : "f"(high), "f"(low));'
-    head = f"u32 to_{element}x2(float low, float high) {{\n    u16 codes;\n"
-    return (f'{head}    asm("{cvt} %0, %1, %2;" {registers}\n    return codes;\n}}',)
+    least, mantissa, largest = _NARROW[element]
+    whole = f"""u32 to_{element}(float x) {{
+    const float size = fminf(fabsf(x), {largest}.0f);
+    const float power = fmaxf(__uint_as_float(__float_as_uint(size) & 0x7F800000u), 0x1p{least}f);
+    const float sum = __fmaf_rn(power, 0x1.8p{23 - mantissa}f, size);
+    const float code = __fmul_rn(__fmaf_rn(power, -0x1.8p{23 - mantissa}f, sum), 0x1p{-126 - least}f);
+    return (x == x ? __float_as_uint(code) >> {23 - mantissa} : 0x7Fu) | __float_as_uint(x) >> 24 & 0x80u;
+}}"""
+    return (
+        whole,
+        f"""u32 to_{element}x2(float low, float high) {{
+#if __CUDA_ARCH__ >= 890
+    u16 codes;
+    asm("cvt.rn.satfinite.{element}x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+    return codes;
+#else
+    return to_{element}(low) | to_{element}(high) << 8;
+#endif
+}}""",
+    )
 
 
+_NARROW = MappingProxyType({"e4m3": (-6, 3, 448), "e5m2": (-14, 2, 57344)})
+"""The least exponent, the bits of the mantissa and the largest number of a float of 8 bits."""
+
+# Next to 1.5 * 2^(23 - m) powers the last bit of a float is that of m bits of mantissa: a sum rounds once, to
+# an even code at a tie.  The difference has the bits of the code, once its least power is that of a float.
 _TO_E2M1 = (
-    # Next to 1.5 * 2^22 powers the last bit of a float is half a power, as that of a code is: the sum
-    # rounds once, to an even code at a tie.
     """float e2m1_rounded(float x) {
     const float power = fmaxf(__uint_as_float(__float_as_uint(x) & 0x7F800000u), 1.0f);
     return __fmaf_rn(power, -0x1.8p22f, __fmaf_rn(power, 0x1.8p22f, x));
@@ -367,7 +387,6 @@ def convert(n: int, source: str, target: str) -> Instr:
     """d = n elements of `target` in packed words, from n of `source`.
 
     What does not fill a word lies in its low bits.  Raises UnsupportedError for types that are not converted.
-    To e4m3 and e5m2 an sm_89 is needed.
 
     >>> convert(4, "f32", "f16").operands[0].words, convert(4, "u8", "f64").name
     (2, 'convert_4_u8_f64')
@@ -408,9 +427,8 @@ def convert(n: int, source: str, target: str) -> Instr:
         raw = _joined(result) if wide == 4 else result.view(numpy.uint8)
         return numpy.pad(raw, ((0, 0), (0, -raw.shape[1] % 4))).view(numpy.uint32)
 
-    requires = Requires(sm=89) if target in ("e4m3", "e5m2") else Requires()
     operands = out("d", words, kinds[0]), into("s", read, kinds[1])
-    return Instr(name, operands, text, effect, requires, uses=tuple(uses))
+    return Instr(name, operands, text, effect, uses=tuple(uses))
 
 
 def _taken(words: Array, n: int, bits: int) -> Array:
