@@ -36,7 +36,9 @@ _TYPES: dict[str, list[tuple[str, str, str, str, int]]] = {
     "MXF4": [("float_e2m1_t", "float_e2m1_t", "float", sf, vs)
              for sf, vs in (("float_ue8m0_t", 32), ("float_ue8m0_t", 16), ("float_ue4m3_t", 16))],
 }  # fmt: skip
-_OPERATION = re.compile(r"SM100_MMA_(TF32|F16BF16|S8|F8F6F4|MXF8F6F4|MXF4)(?:_2x1SM)?_(?:SS|TS)(?:_SCALED)?")
+_OPERATION = re.compile(
+    r"SM100_MMA_(TF32|F16BF16|S8|F8F6F4|MXF8F6F4|MXF4)(?:NVF4)?(?:_2x1SM)?_(?:SS|TS)(?:_SCALED|(_SPARSE))?"
+)
 
 _HEAD = r"""
 #include <cstdio>
@@ -94,7 +96,8 @@ def _struct(text: str, name: str) -> tuple[list[str], str]:
 def _conditions(body: str) -> str:
     """The asserts of a struct as one expression."""
     asserts = re.findall(r"static_assert\(([^;]*?),\s*\"", re.sub(r"//.*", "", body))
-    shaped = [text for text in asserts if "is_tmem" not in text and "is_rmem" not in text]
+    other = ("is_tmem", "is_rmem", "sparse_args")
+    shaped = [text for text in asserts if not any(word in text for word in other)]
     return " && ".join(f"({' '.join(text.split())})" for text in shaped) or "true"
 
 
@@ -122,7 +125,7 @@ def program(include: Path) -> str:
             f"  if constexpr (ok_{name}<{', '.join(_PARAMETERS)}>())\n"
             f"    umma<MMA_Traits<{name}<{arguments}>>, {str(ts).lower()}, {ctas}>(text);\n}}"
         )
-        kinds = _TYPES[matched[1]]
+        kinds = [(*types, 2 * vs if matched[2] else vs) for *types, vs in _TYPES[matched[1]]]
         cases = [(kinds[0], m, n, "K", "K") for m, n in product((32, 64, 128, 256), range(8, 265, 8))]
         cases += [(types, m, 64, "K", "K") for types in kinds[1:] for m in (128, 256)]
         cases += [(kinds[0], m, n, a, b) for m, n in ((128, 64), (256, 64), (128, 24), (256, 48))
