@@ -44,8 +44,7 @@ asserts of include/cute/arch/mma_sm100_umma.hpp.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import accumulate, product
+from itertools import accumulate
 from operator import mul
 from typing import NamedTuple
 
@@ -148,7 +147,7 @@ def tmem_load_tv(m: int, n: int, shape: str) -> Layout:
 
 # --- products -----------------------------------------------------------------------------------------
 
-_KINDS = {
+KINDS = {
     "TF32": ("tf32",), "F16BF16": ("f16",), "S8": ("i8",), "F8F6F4": ("f8f6f4",), "MXF8F6F4": ("mxf8f6f4",),
     "MXF4": ("mxf4", "mxf4nvf4"),
 }  # fmt: skip
@@ -174,7 +173,7 @@ class UmmaRow(NamedTuple):
     @property
     def kind(self) -> Tcgen05Kind:
         """The kind of the instruction: of fp4 mxf4 where 32 of a dense A share a factor, else mxf4nvf4."""
-        names = _KINDS[self.operation]
+        names = KINDS[self.operation]
         return TCGEN05_KINDS[names[-1 if self.sparse or (self.block and self.block[1] == 16) else 0]]
 
     @property
@@ -263,33 +262,6 @@ def _factors(element: str, block: int, m: int, n: int, k: int, ctas: int) -> Blo
     return BlockScales(dtype(element), block, concat(Layout(((32, rows // 32), 4), ((1, 512), 32)), along), b)
 
 
-def umma_rows() -> Iterator[UmmaRow]:
-    """Every tcgen05.mma of CuTe's, by operation, types, M, N, CTAs, place of A, scales and sparsity of A.
-
-    >>> next(umma_rows()).name
-    'SM100_MMA_TF32_SS<tfloat32_t,tfloat32_t,float,64,8>'
-    """
-    for operation, kinds in _KINDS.items():
-        for kind in map(TCGEN05_KINDS.__getitem__, kinds):
-            blocks = [(t, n << sparse) for t, n in kind.blocks for sparse in (False, True)] or [None]
-            for ctas, source, form, block, d, a, b in product(
-                (1, 2),
-                ("SS", "TS"),
-                _FORMS,
-                dict.fromkeys(blocks),
-                kind.accumulators,
-                kind.operands,
-                kind.operands,
-            ):
-                for m, n in product(kind.rows(ctas), kind.columns(ctas)):
-                    row = UmmaRow(operation, f"{d} {a} {b}", m, n, ctas, source, block, *form)
-                    if row.exists and row.kind is kind:
-                        yield row
-
-
-_FORMS = (False, False), (True, False), (False, True)
-"""What is scaled and sparse."""
-
 _UMMA = re.compile(r"SM100_MMA_([A-Z0-9]+)(_2x1SM)?_(SS|TS)(_SCALED|_SPARSE)?<([\w:,]*)>", re.ASCII)
 
 
@@ -309,7 +281,7 @@ def find_umma_atom(name: str) -> MMAAtom:
     count = 4 if matched and matched[1].startswith("MX") else 3
     sizes = [int(word) for word in words[count : count + 3] if word.isdecimal()]
     sparse = matched is not None and matched[4] == "_SPARSE"
-    operations = {_spelled(own) if sparse else own: own for own in _KINDS}
+    operations = {_spelled(own) if sparse else own: own for own in KINDS}
     if matched is None or matched[1] not in operations or len(sizes) < 2:
         end = "_SPARSE" if sparse else ""
         raise UnknownNameError(
@@ -326,7 +298,7 @@ def find_umma_atom(name: str) -> MMAAtom:
     if source == "TS" and majors and majors[0].endswith("MN"):
         raise UnsupportedError(f"{name}: A is MN-major; an operand in tensor memory is K-major")
     if not row.exists:
-        kind = TCGEN05_KINDS[_KINDS[operation][-1]]
+        kind = TCGEN05_KINDS[KINDS[operation][-1]]
         if sparse and source == "TS":
             raise UnsupportedError(f"{name}: a sparse A lies in shared memory, SS")
         raise UnsupportedError(

@@ -12,8 +12,12 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+
+from layoutalg.arch import TCGEN05_KINDS
+from layoutalg.atoms.tensor_memory import KINDS, UmmaRow
 
 DATA = Path(__file__).parents[1] / "data" / "cute_blackwell.jsonl"
 """A line of where it is from, then a row per atom."""
@@ -155,6 +159,21 @@ def program(include: Path) -> str:
 
 def _sm120(name: str) -> str:
     return f'row<MMA_Traits<{name}>>("{name}"); printf("}}\\n");'
+
+
+def umma_rows() -> Iterator[UmmaRow]:
+    """Every tcgen05.mma of the library: by operation, types, M, N, CTAs, place of A, scales and sparsity."""
+    for operation, kinds in KINDS.items():
+        for kind in map(TCGEN05_KINDS.__getitem__, kinds):
+            blocks = [(t, n << sparse) for t, n in kind.blocks for sparse in (False, True)] or [None]
+            for ctas, source, form, block, d, a, b in product(
+                (1, 2), ("SS", "TS"), ((False, False), (True, False), (False, True)), dict.fromkeys(blocks),
+                kind.accumulators, kind.operands, kind.operands,
+            ):  # fmt: skip
+                for m, n in product(kind.rows(ctas), kind.columns(ctas)):
+                    row = UmmaRow(operation, f"{d} {a} {b}", m, n, ctas, source, block, *form)
+                    if row.exists and row.kind is kind:
+                        yield row
 
 
 def main(cutlass: str, commit: str) -> None:

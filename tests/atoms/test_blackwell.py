@@ -18,11 +18,10 @@ from layoutalg.atoms import (
     make_tiled_mma,
     require_atom,
     tmem_layout,
-    umma_rows,
 )
 from layoutalg.errors import UnknownNameError, UnsupportedError
 from layoutalg.layout import Layout, flatten_tree, unflatten_tree
-from tests.atoms.cute_blackwell import DATA
+from tests.atoms.cute_blackwell import DATA, umma_rows
 from tests.sweeps import each
 
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in DATA.open(encoding="utf-8")][1:]
