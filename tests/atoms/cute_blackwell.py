@@ -129,7 +129,7 @@ def program(include: Path) -> str:
             f"  if constexpr (ok_{name}<{', '.join(_PARAMETERS)}>())\n"
             f"    umma<MMA_Traits<{name}<{arguments}>>, {str(ts).lower()}, {ctas}>(text);\n}}"
         )
-        kinds = [(*types, 2 * vs if matched[2] else vs) for *types, vs in _TYPES[matched[1]]]
+        kinds = [(a, b, c, sf, 2 * vs if matched[2] else vs) for a, b, c, sf, vs in _TYPES[matched[1]]]
         cases = [(kinds[0], m, n, "K", "K") for m, n in product((32, 64, 128, 256), range(8, 265, 8))]
         cases += [(types, m, 64, "K", "K") for types in kinds[1:] for m in (128, 256)]
         cases += [(kinds[0], m, n, a, b) for m, n in ((128, 64), (256, 64), (128, 24), (256, 48))
@@ -165,9 +165,10 @@ def umma_rows() -> Iterator[UmmaRow]:
     """Every tcgen05.mma of the library: by operation, types, M, N, CTAs, place of A, scales and sparsity."""
     for operation, kinds in KINDS.items():
         for kind in map(TCGEN05_KINDS.__getitem__, kinds):
-            blocks = [(t, n << sparse) for t, n in kind.blocks for sparse in (False, True)] or [None]
+            scaled = [(t, n << sparse) for t, n in kind.blocks for sparse in (False, True)]
+            blocks: list[tuple[str, int] | None] = [*dict.fromkeys(scaled)] or [None]
             for ctas, source, form, block, d, a, b in product(
-                (1, 2), ("SS", "TS"), ((False, False), (True, False), (False, True)), dict.fromkeys(blocks),
+                (1, 2), ("SS", "TS"), ((False, False), (True, False), (False, True)), blocks,
                 kind.accumulators, kind.operands, kind.operands,
             ):  # fmt: skip
                 for m, n in product(kind.rows(ctas), kind.columns(ctas)):

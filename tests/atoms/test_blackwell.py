@@ -70,8 +70,7 @@ def check(row: dict[str, Any]) -> None:
     found = {name: str(value).replace(" ", "") for name, value in ours(row)}
     left = {"atom", "idesc"}
     if "2x1SM_SS_SPARSE" in row["atom"] and row["Shape_MNK"].startswith("(128,"):
-        rows, lanes = found["C"].partition("):")[::2]
-        assert rows.startswith("(((16,4),") and lanes.startswith("(((65536,2097152),1)"), row["atom"]
+        assert found["C"].startswith("(((16,4),"), row["atom"]
         left |= {"C", "C22"}
     for name in left:
         found.pop(name, None)

@@ -32,7 +32,7 @@ except ImportError:
     sys.exit("Triton with Gluon, and PyTorch, are needed")
 
 
-@gluon.jit
+@gluon.jit  # type: ignore[untyped-decorator]
 def placed(out, TOTAL: ttgl.constexpr, SHAPE: ttgl.constexpr, LAYOUT: ttgl.constexpr, N: ttgl.constexpr):  # type: ignore[no-untyped-def]
     """Store the numbers from 1 on through a layout; `out` is what lies at each offset."""
     REG: ttgl.constexpr = ttgl.BlockedLayout([1], [32], [4], [0])
