@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy
 
-from layoutalg.codegen.instr.record import Instr, Requires, into, out
+from layoutalg.codegen.instr.record import Instr, into, out
 from layoutalg.codegen.instr.words import (
     CODES,
     HIGH,
@@ -225,34 +225,66 @@ _FROM = MappingProxyType(
 
 
 def _to(element: str) -> tuple[str, ...]:
-    """The texts of functions, of which the last makes two floats two codes, of e2m1 four."""
+    """The texts of functions, of which the last makes two floats two codes, of e2m1 eight."""
     if element == POWERS:
         return _TO_UE8M0
     if element == "e2m1":
-        return *_TO_E2M1, _QUAD
-    cvt, registers = f"cvt.rn.satfinite.{element}x2.f32", ': "=h"(codes) : "f"(high), "f"(low));'
-    head = f"u32 to_{element}x2(float low, float high) {{\n    u16 codes;\n"
-    return (f'{head}    asm("{cvt} %0, %1, %2;" {registers}\n    return codes;\n}}',)
+        return PACK["f16"], *_TO_E2M1, _OCTET
+    least, mantissa, largest = _NARROW[element]
+    whole = f"""u32 to_{element}(float x) {{
+    const float size = fminf(fabsf(x), {largest}.0f);
+    const float power = fmaxf(__uint_as_float(__float_as_uint(size) & 0x7F800000u), 0x1p{least}f);
+    const float sum = __fmaf_rn(power, 0x1.8p{23 - mantissa}f, size);
+    const float code = __fmul_rn(__fmaf_rn(power, -0x1.8p{23 - mantissa}f, sum), 0x1p{-126 - least}f);
+    return (x == x ? __float_as_uint(code) >> {23 - mantissa} : 0x7Fu) | __float_as_uint(x) >> 24 & 0x80u;
+}}"""
+    return (
+        whole,
+        f"""u32 to_{element}x2(float low, float high) {{
+#if __CUDA_ARCH__ >= 890
+    u16 codes;
+    asm("cvt.rn.satfinite.{element}x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+    return codes;
+#else
+    return to_{element}(low) | to_{element}(high) << 8;
+#endif
+}}""",
+    )
 
 
+_NARROW = MappingProxyType({"e4m3": (-6, 3, 448), "e5m2": (-14, 2, 57344)})
+"""The least exponent, the bits of the mantissa and the largest number of a float of 8 bits."""
+
+# Next to 1.5 * 2^(23 - m) powers the last bit of a float is that of m bits of mantissa: a sum rounds once, to
+# an even code at a tie.  The difference has the bits of the code, once its least power is that of a float.
 _TO_E2M1 = (
-    # Next to 2^22 powers the last bit of a float is half a power, as that of a code is: the sum rounds once.
-    # Its last bits, and twice its exponent behind bit 22, are the code, since 65240 halves are added too.
-    """u32 e2m1_code(float half) {
-    const float size = fminf(fabsf(half), 3.0f);
-    const float power = fmaxf(__uint_as_float(__float_as_uint(size) & 0x7F800000u), 0.5f);
-    const u32 sum = __float_as_uint(__fmaf_rn(power, 4226924.0f, size));
-    return sum + (sum >> 22);
+    """float e2m1_rounded(float x) {
+    const float power = fmaxf(__uint_as_float(__float_as_uint(x) & 0x7F800000u), 1.0f);
+    return __fmaf_rn(power, -0x1.8p22f, __fmaf_rn(power, 0x1.8p22f, x));
 }""",
-    # a NaN that is computed is 0x7FFFFFFF, without a sign (PTX ISA 9.0, 9.7.3)
-    """u32 e2m1_codes(float a, float b, float c, float d) {
-    const float x = __fmul_rn(0.5f, a), y = __fmul_rn(0.5f, b);
-    const float z = __fmul_rn(0.5f, c), w = __fmul_rn(0.5f, d);
-    const u32 codes = e2m1_code(w) * 4096u + e2m1_code(z) * 256u + e2m1_code(y) * 16u + e2m1_code(x);
-    u32 signs = __funnelshift_l(__float_as_uint(z), __float_as_uint(w) >> 28, 4);
-    signs = __funnelshift_l(__float_as_uint(y), signs, 4);
-    signs = __funnelshift_l(__float_as_uint(x), signs, 4);
-    return codes & 0x7777u | signs & 0x8888u;
+    """u32 high_bytes(u32 low, u32 high) { return __byte_perm(low, high, 0x7531); }""",
+    # The bits of an f16 times 2^-14, whose least power is that of a code's, are those of the code from 9 on.
+    """u32 e2m1_bytes(const float* x) {
+    u32 low, high;
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(low)
+        : "r"(pack_f16x2(e2m1_rounded(x[0]), e2m1_rounded(x[2]))), "r"(0x04000400u));
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(high)
+        : "r"(pack_f16x2(e2m1_rounded(x[4]), e2m1_rounded(x[6]))), "r"(0x04000400u));
+    return high_bytes(low, high);
+}""",
+    # past 6, which a NaN becomes, there are more bits; that is rare
+    """u32 e2m1_codes(float* x) {
+    u32 even = e2m1_bytes(x), odd = e2m1_bytes(x + 1);
+    if ((even | odd) & 0x70707070u) {
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            x[i] = fmaxf(fminf(x[i], 6.0f), -6.0f);
+        }
+        even = e2m1_bytes(x), odd = e2m1_bytes(x + 1);
+    }
+    const u32 low = high_bytes(pack_f16x2(x[0], x[2]), pack_f16x2(x[4], x[6]));
+    const u32 high = high_bytes(pack_f16x2(x[1], x[3]), pack_f16x2(x[5], x[7]));
+    return even >> 1 & 0x07070707u | low >> 4 & 0x08080808u | odd << 3 & 0x70707070u | high & 0x80808080u;
 }""",
 )
 
@@ -269,15 +301,19 @@ _HAS_E2M1 = (
 )
 """The targets that have its cvt, such as sm_100a and sm_120f."""
 
-_QUAD = f"""u32 to_e2m1x4(float a, float b, float c, float d) {{
+_OCTET = f"""u32 to_e2m1x8(float a, float b, float c, float d, float e, float f, float g, float h) {{
+    float x[8] = {{a, b, c, d, e, f, g, h}};
 {_HAS_E2M1}
-    u16 codes;
-    asm("{{.reg .b8 x, y; cvt.rn.satfinite.e2m1x2.f32 x, %2, %1; "
-        "cvt.rn.satfinite.e2m1x2.f32 y, %4, %3; mov.b16 %0, {{x, y}};}}"
-        : "=h"(codes) : "f"(a), "f"(b), "f"(c), "f"(d));
-    return codes;
+    u16 codes[2];
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) {{
+        asm("{{.reg .b8 x, y; cvt.rn.satfinite.e2m1x2.f32 x, %2, %1; "
+            "cvt.rn.satfinite.e2m1x2.f32 y, %4, %3; mov.b16 %0, {{x, y}};}}"
+            : "=h"(codes[i]) : "f"(x[4 * i]), "f"(x[4 * i + 1]), "f"(x[4 * i + 2]), "f"(x[4 * i + 3]));
+    }}
+    return codes[0] | codes[1] << 16;
 #else
-    return e2m1_codes(a, b, c, d);
+    return e2m1_codes(x);
 #endif
 }}"""
 
@@ -351,7 +387,6 @@ def convert(n: int, source: str, target: str) -> Instr:
     """d = n elements of `target` in packed words, from n of `source`.
 
     What does not fill a word lies in its low bits.  Raises UnsupportedError for types that are not converted.
-    To e4m3 and e5m2 an sm_89 is needed.
 
     >>> convert(4, "f32", "f16").operands[0].words, convert(4, "u8", "f64").name
     (2, 'convert_4_u8_f64')
@@ -392,9 +427,8 @@ def convert(n: int, source: str, target: str) -> Instr:
         raw = _joined(result) if wide == 4 else result.view(numpy.uint8)
         return numpy.pad(raw, ((0, 0), (0, -raw.shape[1] % 4))).view(numpy.uint32)
 
-    requires = Requires(sm=89) if target in ("e4m3", "e5m2") else Requires()
     operands = out("d", words, kinds[0]), into("s", read, kinds[1])
-    return Instr(name, operands, text, effect, requires, uses=tuple(uses))
+    return Instr(name, operands, text, effect, uses=tuple(uses))
 
 
 def _taken(words: Array, n: int, bits: int) -> Array:
@@ -430,7 +464,7 @@ def _written(source: str, target: str, elements: range, low: str, high: str) -> 
     if target in PACKED:
         return [f"{low} = pack_{PACKED[target]}({', '.join(pairs[0])});"]
     if target in ROUNDED:
-        each = 4 if target == "e2m1" else 2
+        each = 8 if target == "e2m1" else 2
         groups = [[*xs[i : i + each], *["0.0f"] * each][:each] for i in range(0, len(xs), each)]
         bits, made = each * bits, [f"to_{target}x{each}({', '.join(group)})" for group in groups]
     else:

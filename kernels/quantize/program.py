@@ -2,10 +2,12 @@
 
 A thread holds `vec` neighbouring elements of a block, so that a few lanes have a block and find its largest
 element by a butterfly; each of them computes the scale, and the first one stores it.  Rows that vectors do
-not divide are moved in units of their largest common divisor.  Vectors are counted
-along padded rows, so that padding is written too, and all loads of a thread are in flight together.
+not divide are moved in units of their largest common divisor.  Vectors are counted along padded rows, so that
+padding is written too, and all loads of a thread are in flight together.
 
     number of a vector = part of a block + parts * (block of a row + blocks * row)
+
+or, spread over rows, first 4 blocks of the 4 rows whose scales are a piece of 16 bytes, then along the row.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial, reduce
+from itertools import product
 from math import frexp, gcd
 from operator import and_
 from typing import Any
@@ -38,7 +41,7 @@ INVERSE_OF_LARGEST = 0x00400000
 
 @dataclass(frozen=True, slots=True)
 class QuantizeConfig:
-    """Elements of a thread's vector, and its vectors in flight.
+    """Elements of a thread's vector, its vectors in flight, and whether a warp writes whole pieces of scales.
 
     >>> p = quantize_problem("nvfp4", (128, 64))
     >>> build(p, QuantizeConfig(vec=16, depth=2)).threads
@@ -47,21 +50,23 @@ class QuantizeConfig:
 
     vec: int
     depth: int
+    spread: bool = False
 
 
 def candidates(p: QuantizeProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[Candidate]:
     """Vectors from the widest on, each with the reason why it cannot be.
 
-    >>> [(c.config.vec, c.why) for c in candidates(quantize_problem("nvfp4", (5, 36)))][3:5]
-    [(8, 'vectors of 8 elements: rows of 36 start inside of words of 4 bytes'), (4, '')]
+    >>> [(c.config.vec, c.why) for c in candidates(quantize_problem("mxfp8", (5, 35)))][15:17]
+    [(2, 'vectors of 2 elements: rows of 35 bf16 start inside of words'), (1, '')]
     """
     vec = MOST_ELEMENTS
     while vec * p.result.bits >= 8:
         unit = gcd(p.shape[1], vec)
-        for depth in (1, 2):
-            config, reason = QuantizeConfig(vec, depth), None
-            if unit < vec and unit * p.result.bits < 8 * WORD_BYTES:
-                what = f"vectors of {vec} elements: rows of {p.shape[1]} start inside of words of 4 bytes"
+        # two vectors hide the reciprocal of a scale that is no power of two
+        for spread, depth in product((False, True), (1, 2) if p.format.scale == "ue8m0" else (2, 1)):
+            config, reason = QuantizeConfig(vec, depth, spread), None
+            if unit < vec and unit * p.dtype.nbytes < WORD_BYTES:
+                what = f"vectors of {vec} elements: rows of {p.shape[1]} {p.dtype} start inside of words"
                 reason = AlignmentError(what, offset=0, required_bytes=WORD_BYTES)
             yield Candidate(config, reason)
         vec //= 2
@@ -92,8 +97,13 @@ def build(p: QuantizeProblem, c: QuantizeConfig) -> Kernel:
     def place(i: Expr) -> tuple[Expr, Expr, Expr]:
         """The part of its block, the column and the row of a vector."""
         number = k.once("vector", (first * c.depth + i) * THREADS + k.tid)
-        part, j, row = number % parts, number // parts % blocks, number // (parts * blocks)
-        return part, simplify(j * block + part * c.vec), row
+        part, t, groups = number % parts, number // parts, blocks // 4
+        j, row = t % blocks, t // blocks
+        if c.spread:
+            j = t % 4 + t // 16 % groups * 4
+            row = k.once("row", t // 4 % 4 * 32 + t // (16 * groups) % 32 + t // (512 * groups) * 128)
+        column = simplify(j * block + part * c.vec)
+        return part, k.once("column", column) if c.spread else column, row
 
     def inside(row: Expr, column: Expr) -> AbstractContextManager[Any]:
         """A branch, where rows or columns are padded, that a unit of the matrix takes."""
@@ -121,8 +131,11 @@ def build(p: QuantizeProblem, c: QuantizeConfig) -> Kernel:
         made = converted(k, k.map(values * inverse), p.result.name, values=c.vec).recast("u8")
         for n in range(0, c.vec, unit):
             with inside(row, simplify(column + n)):
-                target = _element(q, (row, simplify((column + n) // per_byte)))
-                k.do(STG_WHOLE[unit // per_byte], target, made.at(n // per_byte, values=unit // per_byte))
+                target, count = _element(q, (row, simplify((column + n) // per_byte))), unit // per_byte
+                piece = made.at(n // per_byte, values=count)
+                if shift := n // per_byte % WORD_BYTES * 8:
+                    piece = k.map(made.recast("u32")[n // per_byte // WORD_BYTES] >> shift).words
+                k.do(STG_WHOLE[count], target, piece)
         with k.If(part < 1):
             k.do(STG[1], _element(scales, (p.scales(row, column),)), code.words)
     return k.build()

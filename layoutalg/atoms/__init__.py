@@ -8,7 +8,7 @@ wgmma        the rows of wgmma.mma_async
 rows         how a row of a table becomes an atom
 core_matrix  the 8 x 16 byte matrix from which every fragment is built
 tensor       Tensor: values with a layout; copy_tensor
-tensor_memory  tcgen05 of sm_100: umma_rows, its products; tmem_layout: where their operands lie;
+tensor_memory  tcgen05 of sm_100: UmmaRow, its products; tmem_layout: where their operands lie;
              loads and stores, and tmem_load_tv: what threads hold after them
 tiling       what TiledCopy and TiledMMA share
 tiled_copy   TiledCopy, make_tiled_copy and its relatives
@@ -27,7 +27,6 @@ from layoutalg.atoms.tensor_memory import (
     TMEM_SHAPES,
     tmem_layout,
     tmem_load_tv,
-    umma_rows,
 )
 from layoutalg.atoms.tiled_copy import (
     TiledCopy,
@@ -47,5 +46,5 @@ __all__ = [
     "TiledCopy", "TiledMMA", "collect", "copy_tensor", "find_copy_atom", "find_mma_atom", "hold",
     "make_tiled_copy", "make_tiled_copy_A", "make_tiled_copy_B", "make_tiled_copy_C",
     "make_tiled_copy_C_atom", "make_tiled_copy_D", "make_tiled_copy_S", "make_tiled_mma", "mode_of", "places",
-    "require_atom", "run_copy", "run_mma", "tile_copy", "tmem_layout", "tmem_load_tv", "umma_rows",
+    "require_atom", "run_copy", "run_mma", "tile_copy", "tmem_layout", "tmem_load_tv",
 ]  # fmt: skip

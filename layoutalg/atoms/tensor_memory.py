@@ -33,8 +33,8 @@ template's name and are not listed in MMA_ATOMS, since there are thousands.  The
 
 Notes.  Rows of 64 use half of the lanes; the next tile takes the other half, but for the products whose A
 lies in tensor memory, which need equal lanes.  The N that CuTe admits are a part of those of PTX: a product
-with A in tensor memory steps by 16 for M = 128 and by 32 for two CTAs, and integers have no N = 24.  Sparse
-products and those of interleaved complex numbers are left out.
+with A in tensor memory steps by 16 for M = 128 and by 32 for two CTAs, and integers have no N = 24.  Products
+of interleaved complex numbers, K = 96 of sm_103 and the place of a sparse A's metadata are left out.
 
 Source: PTX ISA 9.0, 9.7.16.2.3.1 (matrix fragments for shapes .32x32b to .16x256b), 9.7.16.2.1, 9.7.16.10.5;
 CUTLASS, include/cute/atom/copy_traits_sm100.hpp, mma_traits_sm100.hpp, mma_traits_sm100_frag.hpp, and the
@@ -44,8 +44,7 @@ asserts of include/cute/arch/mma_sm100_umma.hpp.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import accumulate, product
+from itertools import accumulate
 from operator import mul
 from typing import NamedTuple
 
@@ -148,7 +147,7 @@ def tmem_load_tv(m: int, n: int, shape: str) -> Layout:
 
 # --- products -----------------------------------------------------------------------------------------
 
-_KINDS = {
+KINDS = {
     "TF32": ("tf32",), "F16BF16": ("f16",), "S8": ("i8",), "F8F6F4": ("f8f6f4",), "MXF8F6F4": ("mxf8f6f4",),
     "MXF4": ("mxf4", "mxf4nvf4"),
 }  # fmt: skip
@@ -169,22 +168,24 @@ class UmmaRow(NamedTuple):
     source: str = "SS"
     block: tuple[str, int] | None = None
     scaled: bool = False
+    sparse: bool = False
 
     @property
     def kind(self) -> Tcgen05Kind:
-        """The kind of the instruction: of fp4 mxf4 where 32 elements share a factor, else mxf4nvf4."""
-        names = _KINDS[self.operation]
-        return TCGEN05_KINDS[names[-1 if self.block and self.block[1] == 16 else 0]]
+        """The kind of the instruction: of fp4 mxf4 where 32 of a dense A share a factor, else mxf4nvf4."""
+        names = KINDS[self.operation]
+        return TCGEN05_KINDS[names[-1 if self.sparse or (self.block and self.block[1] == 16) else 0]]
 
     @property
     def name(self) -> str:
         """CUTLASS's name without the major-nesses, which are arguments of the instruction."""
-        pair, scaled = "_2x1SM" if self.ctas == 2 else "", "_SCALED" if self.scaled else ""
+        pair, form = "_2x1SM" if self.ctas == 2 else "", "_SCALED" if self.scaled else ""
+        form, operation = ("_SPARSE", _spelled(self.operation)) if self.sparse else (form, self.operation)
         numbers: list[int | str] = [self.m, self.n]
         if self.block:
             numbers.insert(0, CUTLASS_NAMES[self.block[0]])
             numbers += [self.block[1]] if self.operation == "MXF4" else []
-        return template_name(f"SM100_MMA_{self.operation}{pair}_{self.source}{scaled}", self.types, *numbers)
+        return template_name(f"SM100_MMA_{operation}{pair}_{self.source}{form}", self.types, *numbers)
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -197,7 +198,8 @@ class UmmaRow(NamedTuple):
         sizes = self.kind.columns(self.ctas)
         if self.operation == "S8":
             return tuple(n for n in sizes if n != 24)
-        step = (32 if self.ctas == 2 else self.m // 8) if self.source == "TS" else 8
+        wide = self.source == "TS" or (self.sparse and self.operation == "F8F6F4")
+        step = (32 if self.ctas == 2 else self.m // 8) if wide else 8
         return tuple(n for n in sizes if n % step == 0)
 
     @property
@@ -205,10 +207,12 @@ class UmmaRow(NamedTuple):
         """True for what CuTe has."""
         d, a, b = self.types.split()
         kind = self.kind
+        blocks = [(t, n << self.sparse) for t, n in kind.blocks]
         return (
             kind.multiplies(a, b, d)
-            and (self.block in kind.blocks if kind.blocks else not self.block)
-            and (self.source == "SS" or not kind.blocks)
+            and (self.block in blocks if blocks else not self.block)
+            and (self.source == "SS" or not (blocks or self.sparse))
+            and not (self.sparse and self.scaled)
             and ((self.operation, self.source) in _SCALED or not self.scaled)
             and self.m in self.rows
             and self.n in self.columns
@@ -216,24 +220,25 @@ class UmmaRow(NamedTuple):
 
     def build(self) -> MMAAtom:
         """The atom of the row."""
-        kind, (m, n), ctas = self.kind, (self.m, self.n), self.ctas
-        block = f".block{self.block[1]}" if self.block and self.operation == "MXF4" else ""
+        kind, (m, n, k), ctas = self.kind, (self.m, self.n, self.kind.k << self.sparse), self.ctas
+        block = f".block{self.block[1] >> self.sparse}" if self.block and self.operation == "MXF4" else ""
         a_in: OperandPlace = "tensor" if self.source == "TS" else "shared"
         return MMAAtom(
             name=self.name,
-            shape_mnk=(m, n, kind.k),
+            shape_mnk=(m, n, k),
             thr_layout=Layout(ctas),
-            a_tv=_by_cta(m, kind.k, m, ctas),
-            b_tv=_by_cta(n, kind.k, n, ctas),
+            a_tv=_by_cta(m, k, m, ctas),
+            b_tv=_by_cta(n, k, n, ctas),
             c_tv=_by_cta(m, n, m, ctas),
             dtypes=types_of(f"{self.types} {self.types.split()[0]}"),
             source="PTX ISA 9.0, 9.7.16.2.1",
             arch="sm_100",
-            ptx=kind.ptx.replace("mma.", f"mma.cta_group::{ctas}.") + block,
+            ptx=kind.ptx.replace("mma.", f"mma.{'sp.' if self.sparse else ''}cta_group::{ctas}.") + block,
+            sparsity=1 + self.sparse,
             a_in=a_in,
             b_in="shared",
             c_in="tensor",
-            scales=None if self.block is None else _factors(*self.block, m // ctas, n, kind.k, ctas),
+            scales=None if self.block is None else _factors(*self.block, m // ctas, n, k, ctas),
             in_bytes=kind.k == 32,
         )
 
@@ -257,26 +262,12 @@ def _factors(element: str, block: int, m: int, n: int, k: int, ctas: int) -> Blo
     return BlockScales(dtype(element), block, concat(Layout(((32, rows // 32), 4), ((1, 512), 32)), along), b)
 
 
-def umma_rows() -> Iterator[UmmaRow]:
-    """Every tcgen05.mma of CuTe's that is dense, by operation, types, M, N, CTAs, place of A and scales.
-
-    >>> next(umma_rows()).name
-    'SM100_MMA_TF32_SS<tfloat32_t,tfloat32_t,float,64,8>'
-    """
-    for operation, kinds in _KINDS.items():
-        for kind in map(TCGEN05_KINDS.__getitem__, kinds):
-            own = [x for x in kind.blocks if kinds[0] == kind.name or x[1] == 16]
-            blocks: list[tuple[str, int] | None] = [*own] or [None]
-            for ctas, source, scaled, block, d, a, b in product(
-                (1, 2), ("SS", "TS"), (False, True), blocks, kind.accumulators, kind.operands, kind.operands
-            ):
-                for m, n in product(kind.rows(ctas), kind.columns(ctas)):
-                    row = UmmaRow(operation, f"{d} {a} {b}", m, n, ctas, source, block, scaled)
-                    if row.exists:
-                        yield row
+_UMMA = re.compile(r"SM100_MMA_([A-Z0-9]+)(_2x1SM)?_(SS|TS)(_SCALED|_SPARSE)?<([\w:,]*)>", re.ASCII)
 
 
-_UMMA = re.compile(r"SM100_MMA_([A-Z0-9]+)(_2x1SM)?_(SS|TS)(_SCALED)?<([\w:,]*)>", re.ASCII)
+def _spelled(operation: str) -> str:
+    """CUTLASS's name of an operation with a sparse A."""
+    return "MXF4NVF4" if operation == "MXF4" else operation
 
 
 def find_umma_atom(name: str) -> MMAAtom:
@@ -289,23 +280,35 @@ def find_umma_atom(name: str) -> MMAAtom:
     words = matched[5].split(",") if matched else []
     count = 4 if matched and matched[1].startswith("MX") else 3
     sizes = [int(word) for word in words[count : count + 3] if word.isdecimal()]
-    if matched is None or matched[1] not in _KINDS or len(sizes) < 2:
-        known = (f"SM100_MMA_{operation}_SS<A,B,D,M,N>" for operation in _KINDS)
-        raise UnknownNameError("MMA atom", name, known)
-    operation, ctas, source = matched[1], 2 if matched[2] else 1, matched[3]
+    sparse = matched is not None and matched[4] == "_SPARSE"
+    operations = {_spelled(own) if sparse else own: own for own in KINDS}
+    if matched is None or matched[1] not in operations or len(sizes) < 2:
+        end = "_SPARSE" if sparse else ""
+        raise UnknownNameError(
+            "MMA atom", name, [f"SM100_MMA_{own}_SS{end}<A,B,D,M,N>" for own in operations]
+        )
+    operation, ctas, source = operations[matched[1]], 2 if matched[2] else 1, matched[3]
     a, b, d, *factor = (dtype(word).name for word in words[:count])
-    block = (factor[0], sizes[2] if operation == "MXF4" and len(sizes) == 3 else 32) if factor else None
-    m, n, scaled = sizes[0], sizes[1], matched[4] is not None
-    row = UmmaRow(operation, f"{d} {a} {b}", m, n, ctas, source, block, scaled)
+    block = (
+        (factor[0], sizes[2] if operation == "MXF4" and len(sizes) == 3 else 32 << sparse) if factor else None
+    )
+    m, n, scaled = sizes[0], sizes[1], matched[4] == "_SCALED"
+    row = UmmaRow(operation, f"{d} {a} {b}", m, n, ctas, source, block, scaled, sparse)
     majors = [word for word in words[count:] if "Major::" in word]
     if source == "TS" and majors and majors[0].endswith("MN"):
         raise UnsupportedError(f"{name}: A is MN-major; an operand in tensor memory is K-major")
     if not row.exists:
-        kind = TCGEN05_KINDS[_KINDS[operation][-1]]
+        kind = TCGEN05_KINDS[KINDS[operation][-1]]
+        if sparse and source == "TS":
+            raise UnsupportedError(f"{name}: a sparse A lies in shared memory, SS")
         raise UnsupportedError(
             f"{name}: CuTe has A and B of {', '.join(kind.operands)} into {' or '.join(kind.accumulators)}, "
             f"M of {' or '.join(map(str, row.rows))}, N of {sizes_text(row.columns)}"
-            + (f", factors of {' or '.join(f'{t} for {n}' for t, n in kind.blocks)}" if kind.blocks else "")
+            + (
+                f", factors of {' or '.join(f'{t} for {n << sparse}' for t, n in kind.blocks)}"
+                if kind.blocks
+                else ""
+            )
         )
     return row.build()
 
@@ -325,7 +328,10 @@ def tmem_layout(atom: MMAAtom, operand: Operand, tiles: tuple[int, ...] = ()) ->
         raise UnsupportedError(f"{operand} of {atom} lies in {atom.place(operand)}, not in tensor memory")
     m, n, k = atom.shape_mnk
     if operand == "C":
-        place = tmem_accumulator(m, n, ctas=atom.threads)[1]
+        path_c = (
+            atom.sparsity == 2 and m == 128 and atom.threads == 2
+        )  # CuTe has B here, PTX has C, which is F
+        place = tmem_accumulator(m // 2, n)[1] if path_c else tmem_accumulator(m, n, ctas=atom.threads)[1]
     else:  # rows of a product of two CTAs of 64 rows each lie twice, once for each pair of warps
         place = Layout((128, k), (1, 128)) if m > 64 else Layout(((16, 4), k), ((1, 32), 128))
     if not tiles:

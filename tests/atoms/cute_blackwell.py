@@ -12,8 +12,12 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+
+from layoutalg.arch import TCGEN05_KINDS
+from layoutalg.atoms.tensor_memory import KINDS, UmmaRow
 
 DATA = Path(__file__).parents[1] / "data" / "cute_blackwell.jsonl"
 """A line of where it is from, then a row per atom."""
@@ -36,7 +40,9 @@ _TYPES: dict[str, list[tuple[str, str, str, str, int]]] = {
     "MXF4": [("float_e2m1_t", "float_e2m1_t", "float", sf, vs)
              for sf, vs in (("float_ue8m0_t", 32), ("float_ue8m0_t", 16), ("float_ue4m3_t", 16))],
 }  # fmt: skip
-_OPERATION = re.compile(r"SM100_MMA_(TF32|F16BF16|S8|F8F6F4|MXF8F6F4|MXF4)(?:_2x1SM)?_(?:SS|TS)(?:_SCALED)?")
+_OPERATION = re.compile(
+    r"SM100_MMA_(TF32|F16BF16|S8|F8F6F4|MXF8F6F4|MXF4)(?:NVF4)?(?:_2x1SM)?_(?:SS|TS)(?:_SCALED|(_SPARSE))?"
+)
 
 _HEAD = r"""
 #include <cstdio>
@@ -94,7 +100,8 @@ def _struct(text: str, name: str) -> tuple[list[str], str]:
 def _conditions(body: str) -> str:
     """The asserts of a struct as one expression."""
     asserts = re.findall(r"static_assert\(([^;]*?),\s*\"", re.sub(r"//.*", "", body))
-    shaped = [text for text in asserts if "is_tmem" not in text and "is_rmem" not in text]
+    other = ("is_tmem", "is_rmem", "sparse_args")
+    shaped = [text for text in asserts if not any(word in text for word in other)]
     return " && ".join(f"({' '.join(text.split())})" for text in shaped) or "true"
 
 
@@ -122,11 +129,12 @@ def program(include: Path) -> str:
             f"  if constexpr (ok_{name}<{', '.join(_PARAMETERS)}>())\n"
             f"    umma<MMA_Traits<{name}<{arguments}>>, {str(ts).lower()}, {ctas}>(text);\n}}"
         )
-        kinds = _TYPES[matched[1]]
+        kinds = [(a, b, c, sf, 2 * vs if matched[2] else vs) for a, b, c, sf, vs in _TYPES[matched[1]]]
         cases = [(kinds[0], m, n, "K", "K") for m, n in product((32, 64, 128, 256), range(8, 265, 8))]
         cases += [(types, m, 64, "K", "K") for types in kinds[1:] for m in (128, 256)]
         cases += [(kinds[0], m, n, a, b) for m, n in ((128, 64), (256, 64), (128, 24), (256, 48))
                   for a, b in (("MN", "K"), ("K", "MN"))]  # fmt: skip
+        cases = [case for case in cases if case[1] >= 64 * ctas]  # not all operations assert it
         for (a, b, c, sf, vs), m, n, a_major, b_major in cases:
             given = {
                 "a_type": _UNPACKED.get(a, a) if "F8F6F4" in name else a,
@@ -151,6 +159,22 @@ def program(include: Path) -> str:
 
 def _sm120(name: str) -> str:
     return f'row<MMA_Traits<{name}>>("{name}"); printf("}}\\n");'
+
+
+def umma_rows() -> Iterator[UmmaRow]:
+    """Every tcgen05.mma of the library: by operation, types, M, N, CTAs, place of A, scales and sparsity."""
+    for operation, kinds in KINDS.items():
+        for kind in map(TCGEN05_KINDS.__getitem__, kinds):
+            scaled = [(t, n << sparse) for t, n in kind.blocks for sparse in (False, True)]
+            blocks: list[tuple[str, int] | None] = [*dict.fromkeys(scaled)] or [None]
+            for ctas, source, form, block, d, a, b in product(
+                (1, 2), ("SS", "TS"), ((False, False), (True, False), (False, True)), blocks,
+                kind.accumulators, kind.operands, kind.operands,
+            ):  # fmt: skip
+                for m, n in product(kind.rows(ctas), kind.columns(ctas)):
+                    row = UmmaRow(operation, f"{d} {a} {b}", m, n, ctas, source, block, *form)
+                    if row.exists and row.kind is kind:
+                        yield row
 
 
 def main(cutlass: str, commit: str) -> None:

@@ -15,11 +15,11 @@ from layoutalg.atoms import (
     Operand,
     find_mma_atom,
     require_atom,
-    umma_rows,
 )
 from layoutalg.codegen.gpu import compile_cubin
 from layoutalg.errors import CompileError, UnsupportedError
 from layoutalg.layout import product
+from tests.atoms.cute_blackwell import umma_rows
 from tests.sweeps import each
 
 TARGETS = {
@@ -148,11 +148,12 @@ def umma(atom: MMAAtom) -> str:
     a = "[t]" if atom.a_in == "tensor" else "a"
     scales = "" if atom.scales is None else ", [t], [t]"
     declared = ".reg .b32 t, i; .reg .b64 a; .reg .pred p; setp.ne.b32 p, 0, 1;"
-    return f"{declared} {atom.ptx} [t], {a}, a, i{scales}, p;"
+    metadata = ", [t]" if atom.sparsity == 2 else ""
+    return f"{declared} {atom.ptx} [t], {a}, a{metadata}, i{scales}, p;"
 
 
 UMMA = {
-    (row.kind.name, row.source, row.ctas, row.block): row
+    (row.kind.name, row.source, row.ctas, row.block, row.sparse): row
     for row in umma_rows()
     if not row.scaled and row.types.split()[1] == row.types.split()[2]
 }

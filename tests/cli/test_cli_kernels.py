@@ -180,6 +180,14 @@ def test_the_table_of_a_bench(measured: list[Timed]) -> None:
     )
 
 
+def test_the_table_of_a_bench_beside_a_copy_alone(measured: list[Timed]) -> None:
+    rows = answer("bench", "quantize_mxfp8", "--dtype", "f32")["rows"]
+    assert rows and {(r["copy_gb_per_s"], r["torch_gb_per_s"], r["cupy_gb_per_s"]) for r in rows} == {
+        (4000.0, None, None)
+    }
+    assert "4,000        -     -" in run("bench", "quantize_mxfp8", "--dtype", "f32").stdout
+
+
 def test_the_tables_of_the_bench_of_permutes(measured: list[Timed]) -> None:
     payload = answer("bench", "permute", "--dtype", "f32")
     assert payload["family"] == "permute" and {r["share_of_copy"] for r in payload["rows"]} == {0.75}

@@ -41,6 +41,7 @@ _FLOAT = {
     "cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;": "shim::ptx_code<2>",
     "{.reg .b8 x, y; cvt.rn.satfinite.e2m1x2.f32 x, %2, %1; "
     "cvt.rn.satfinite.e2m1x2.f32 y, %4, %3; mov.b16 %0, {x, y};}": "shim::ptx_e2m1x4",
+    "mul.rn.f16x2 %0, %1, %2;": "shim::ptx_mul_f16x2",
     "movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;": "shim::ptx_movmatrix",
 }
 

@@ -33,8 +33,8 @@ inline float expf(float x) { return __builtin_expf(x); }
 SHIM_FUNCTION(exp2) SHIM_FUNCTION(log) SHIM_FUNCTION(log1p) SHIM_FUNCTION(sqrt) SHIM_FUNCTION(tanh)
 SHIM_FUNCTION(log2) SHIM_FUNCTION(sin) SHIM_FUNCTION(cos) SHIM_FUNCTION(erf)
 inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
-inline float fmaxf(float x, float y) { return __builtin_fmaxf(x, y); }
-inline float fminf(float x, float y) { return __builtin_fminf(x, y); }
+inline float fmaxf(float x, float y) { return x != x ? y : y != y ? x : __builtin_fmaxf(x, y); }  // of a signalling NaN too
+inline float fminf(float x, float y) { return x != x ? y : y != y ? x : __builtin_fminf(x, y); }
 inline float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 inline float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
 inline double exp(double x) { return __builtin_exp(x); }
@@ -316,5 +316,9 @@ void ptx_half(float& d, unsigned word) { d = static_cast<float>(f16::get(word >>
 
 template <class Element>
 void ptx_pack(unsigned& word, float high, float low) { word = Element::put(high) << 16 | Element::put(low); }
+
+inline void ptx_mul_f16x2(unsigned& word, unsigned a, unsigned b) {
+    word = f16::put(f16::get(a >> 16) * f16::get(b >> 16)) << 16 | f16::put(f16::get(a & 0xFFFF) * f16::get(b & 0xFFFF));
+}
 
 }  // namespace shim

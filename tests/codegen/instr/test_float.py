@@ -186,6 +186,7 @@ def test_packing_and_maxima_need_no_instruction_of_sm_80() -> None:
     d, v = k.reg("d", 4), k.reg("v", 8)
     k.do(convert(8, "f32", "bf16"), d, v)
     k.do(convert(2, "f32", "f16"), d[0], v.slice(0, count=2))
+    k.do(convert(4, "f32", "e4m3"), d[0], v.slice(0, count=4))
     k.do(fold("max", 2, 1), v[0], v.slice(1, count=2))
     built = k.build()
     check(built, "sm_70")
@@ -193,3 +194,4 @@ def test_packing_and_maxima_need_no_instruction_of_sm_80() -> None:
     for op in ("cvt.rn.f16x2.f32", "cvt.rn.bf16x2.f32", "max.NaN.f32"):
         line = text.index(op)
         assert text.rindex("#if __CUDA_ARCH__ >= 800", 0, line) > text.rfind("#else", 0, line)
+    assert text.index("#if __CUDA_ARCH__ >= 890") < text.index("cvt.rn.satfinite.e4m3x2.f32")

@@ -66,7 +66,7 @@ def test_two_levels_of_scales_cancel() -> None:
 @each("name", NAMES)
 def test_a_kernel_writes_what_the_definition_says(name: str) -> None:
     family = FAMILIES[name]
-    p, checks = family.problem((3, 72)), checks_of(family)
+    p, checks = family.problem((3, 70)), checks_of(family)  # a pitch of two elements, by whole vectors
     given = checks.buffers(p, "special", 1)
     launches = family.launches(p, family.choose(p), "sm_90")
     simulate_sequence(printed_sequence(launches), mine := copied(given), trace=False)

@@ -212,7 +212,9 @@ def _moved_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[
     from layoutalg.kernels.checks import bench_of
     from layoutalg.kernels.registry import find_family
 
-    cells = ((row.problem, *(_rate(row.rates[name]) for name in _MOVED), _factor(row.share)) for row in rows)
+    cells = (
+        (row.problem, *(_rate(row.rates.get(name)) for name in _MOVED), _factor(row.share)) for row in rows
+    )
     predicted = [row for row in rows if row.notes]
     copy, share = ("copy", "share") if predicted else ("device copy", "share of copy")
     drawn = f"; cases drawn with seed {bench_of(find_family(family)).seed}" if predicted else ""
@@ -241,7 +243,7 @@ class RateRow:
     ours_gb_per_s: Rate
     copy_gb_per_s: Rate
     torch_gb_per_s: Rate | None
-    cupy_gb_per_s: Rate
+    cupy_gb_per_s: Rate | None
     share_of_copy: Rate
     run: RunAnswer
 
@@ -267,8 +269,8 @@ class MovedTimings(Timings, Answer, command="bench"):
 def _moved_answer(where: Timings, steps: Rows, rows: Rows) -> MovedTimings:
     shown = (
         taken(
-            RateRow, row, **{f"{name}_gb_per_s": row.rates[name] for name in _MOVED}, share_of_copy=row.share,
-            run=run_answer(row),
+            RateRow, row, **{f"{name}_gb_per_s": row.rates.get(name) for name in _MOVED},
+            share_of_copy=row.share, run=run_answer(row),
         )
         for row in rows
     )  # fmt: skip
