@@ -204,10 +204,10 @@ Sources: PTX ISA, matrix descriptors of wgmma and tcgen05; CUDA driver API, CUte
 {modes}
 ## Products of tcgen05
 
-M and N of one CTA and of two, K, and what shares a scale factor. None of it is measured. With a sparse A, K and
-the elements that share a factor are twice as many. K of 96, of sm_103, is not described, and neither is the place
-of a sparse A's metadata. The atoms and the places of their operands are compared with CUTLASS's traits
-(`tests/atoms/test_blackwell.py`), and differ in two documented places:
+M and N of one CTA and of two, K, and what shares a scale factor. None of it is measured. With a sparse A, K
+and the elements that share a factor are twice as many. K of 96, of sm_103, is not described, and neither is
+the place of a sparse A's metadata. The atoms and the places of their operands are compared with CUTLASS's
+traits (`tests/atoms/test_blackwell.py`), and differ in two documented places:
 
 - a narrow A in tensor memory has a byte per element (PTX ISA 9.0, 9.7.16.10.4.3); CuTe counts 4 bits;
 - D of a sparse product of two CTAs with 64 rows each lies by data path C (9.7.16.10.5); CuTe has B.
