@@ -1,10 +1,12 @@
 """Headline figures: one file, docs/figures.json, from which README and pages of docs/ are printed in part.
 
-    python -m tests.docs.pages        writes the regions anew; then read the diff
+    python -m tests.docs.pages                  writes the regions anew; then read the diff
+    python -m tests.docs.figures OUT.json ...   the same behind what tests.gpu.everyday_products wrote
 
 A region of a document stands between `<!-- figures: NAME -->` and `<!-- end of figures -->`.  A figure whose
 single measurements stand in a table of docs/measured.md names its lines by a pattern; a test computes the
-figure from them.  `products_drawn` is replaced as a whole when its classes are timed again.
+figure from them.  `products_drawn` is replaced as a whole when its classes are timed again, the cases
+of all seeds together.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import json
 import math
 import re
 import statistics
+import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -411,3 +414,34 @@ def write() -> None:
     """Write the regions of all documents."""
     for path in DOCUMENTS:
         path.write_text(printed(path), encoding="utf-8")
+
+
+def with_products(text: str, runs: Sequence[Mapping[str, Any]]) -> str:
+    """The file of figures with the products of these runs in place of those it has, a line per comparison."""
+    from tests.gpu.everyday_products import CLASSES, summary
+
+    of = json.loads(text)["products_drawn"]
+    seeds = [str(run["seed"]) for run in runs]
+    head = {
+        "device": runs[0]["device"], "date": max(run["date"] for run in runs),
+        "seed": " and ".join(filter(None, (", ".join(seeds[:-1]), seeds[-1]))),
+        "command": of["command"], "section": of["section"],
+    }  # fmt: skip
+    cases = [row for run in runs for row in run["rows"]]
+    lines = [
+        json.dumps({**line, "mean": round(line["mean"], 3), "least": round(line["least"], 3)})
+        for name, group in CLASSES.items()
+        if (own := [row for row in cases if row["name"] == name])
+        for line in summary(group, own)
+    ]
+    begin = text.index('  "products_drawn": ')
+    end = text.index("\n  ]}", begin) + len("\n  ]}")
+    rows = ",\n    ".join(lines)
+    made = f'  "products_drawn": {json.dumps(head)[:-1]}, "rows": [\n    {rows}\n  ]}}'
+    return text[:begin] + made + text[end:]
+
+
+if __name__ == "__main__":
+    runs = [json.loads(Path(path).read_text(encoding="utf-8")) for path in sys.argv[1:]]
+    DATA.write_text(with_products(DATA.read_text(encoding="utf-8"), runs), encoding="utf-8")
+    write()

@@ -121,8 +121,12 @@ def test_a_loop_makes_the_tiles_of_its_block_in_turn(tiles: int, steps: int, blo
     """In order, with the steps before each; of warpgroups in turn each makes every so many."""
     for first, block in ((first, block) for first in range(every) for block in range(blocks)):
         k = KernelBuilder("work", threads=32)
-        count, length, at_once = asked = [k.param(name, 60) for name in ("tiles", "steps", "blocks")]
-        with each_unit(k, count, length, at_once, k.block(0, at_once), first, every) as unit:
+        asked = of_tiles, of_steps, of_blocks = (
+            k.param("tiles", 60),
+            k.param("steps", 60),
+            k.param("blocks", 60),
+        )
+        with each_unit(k, of_tiles, of_steps, of_blocks, k.block(0, of_blocks), first, every) as unit:
             pass
         *before, loop = k.build().body
         assert isinstance(loop, For)
