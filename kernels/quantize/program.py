@@ -6,8 +6,6 @@ not divide are moved in units of their largest common divisor.  Vectors are coun
 padding is written too, and all loads of a thread are in flight together.
 
     number of a vector = part of a block + parts * (block of a row + blocks * row)
-
-or, spread over rows, first 4 blocks of the 4 rows whose scales are a piece of 16 bytes, then along the row.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial, reduce
-from itertools import product
 from math import frexp, gcd
 from operator import and_
 from typing import Any
@@ -41,7 +38,7 @@ INVERSE_OF_LARGEST = 0x00400000
 
 @dataclass(frozen=True, slots=True)
 class QuantizeConfig:
-    """Elements of a thread's vector, its vectors in flight, and whether a warp writes whole pieces of scales.
+    """Elements of a thread's vector, and its vectors in flight.
 
     >>> p = quantize_problem("nvfp4", (128, 64))
     >>> build(p, QuantizeConfig(vec=16, depth=2)).threads
@@ -50,22 +47,22 @@ class QuantizeConfig:
 
     vec: int
     depth: int
-    spread: bool = False
 
 
 def candidates(p: QuantizeProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[Candidate]:
     """Vectors from the widest on, each with the reason why it cannot be.
 
-    >>> [(c.config.vec, c.why) for c in candidates(quantize_problem("mxfp8", (5, 35)))][15:17]
+    >>> [(c.config.vec, c.why) for c in candidates(quantize_problem("mxfp8", (5, 35)))][7:9]
     [(2, 'vectors of 2 elements: rows of 35 bf16 start inside of words'), (1, '')]
     """
     vec = MOST_ELEMENTS
     while vec * p.result.bits >= 8:
         unit = gcd(p.shape[1], vec)
         # two vectors hide the reciprocal of a scale that is no power of two
-        for spread, depth in product((False, True), (1, 2) if p.format.scale == "ue8m0" else (2, 1)):
-            config, reason = QuantizeConfig(vec, depth, spread), None
-            if unit < vec and unit * p.dtype.nbytes < WORD_BYTES:
+        for depth in (1, 2) if p.format.scale == "ue8m0" else (2, 1):
+            config, reason = QuantizeConfig(vec, depth), None
+            # what is stored in pieces is shifted out of words of results
+            if unit < vec and min(unit * p.dtype.nbytes, vec * p.result.bits // 8) < WORD_BYTES:
                 what = f"vectors of {vec} elements: rows of {p.shape[1]} {p.dtype} start inside of words"
                 reason = AlignmentError(what, offset=0, required_bytes=WORD_BYTES)
             yield Candidate(config, reason)
@@ -97,13 +94,8 @@ def build(p: QuantizeProblem, c: QuantizeConfig) -> Kernel:
     def place(i: Expr) -> tuple[Expr, Expr, Expr]:
         """The part of its block, the column and the row of a vector."""
         number = k.once("vector", (first * c.depth + i) * THREADS + k.tid)
-        part, t, groups = number % parts, number // parts, blocks // 4
-        j, row = t % blocks, t // blocks
-        if c.spread:
-            j = t % 4 + t // 16 % groups * 4
-            row = k.once("row", t // 4 % 4 * 32 + t // (16 * groups) % 32 + t // (512 * groups) * 128)
-        column = simplify(j * block + part * c.vec)
-        return part, k.once("column", column) if c.spread else column, row
+        part, j, row = number % parts, number // parts % blocks, number // parts // blocks
+        return part, simplify(j * block + part * c.vec), row
 
     def inside(row: Expr, column: Expr) -> AbstractContextManager[Any]:
         """A branch, where rows or columns are padded, that a unit of the matrix takes."""
