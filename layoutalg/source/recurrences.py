@@ -63,12 +63,14 @@ class Parts:
 
 @dataclass(slots=True)
 class Tried:
-    """The result of a trial turn of the body: stand-ins, values after the turn, the condition."""
+    """The result of a trial turn of the body: stand-ins, values after the turn, the condition, and
+    where it loads what decides which lanes leave."""
 
     names: dict[str, int]
     after: dict[int, Value]
     condition: Condition
     formless: set[int]
+    data: str
 
 
 class NoForm(Exception):
@@ -346,7 +348,7 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def changed_to(value: Value) -> Unknown:
     """The value of a variable after a loop that sets it to something that is not a number."""
     reason = unknown(value)
-    return Unknown(reason.why, reason.name, reason.carried)
+    return Unknown(reason.why, reason.name, reason.carried, data=reason.data)
 
 
 def entering(before: Cells, after: Value) -> Value:
