@@ -63,10 +63,6 @@ ASKED = "the condition of "
 """Name of a condition that is not known, in front of its line: a number 0 or 1, another one in each lane."""
 
 
-TURNS = "the turns of the loop of "
-"""Name of the number of turns that nothing tells, in front of the loop's line."""
-
-
 class TooLong(Exception):
     """A loop that is read turn by turn takes more steps than it may."""
 
@@ -81,8 +77,7 @@ class Touch:
     is; `wanted` are the names that --set would settle.  `epoch` counts the fences before it; `align` is a
     number of bytes at whose multiples the array is known to start, 0 where a compiler does not join accesses.
     `function` is what it stands in, `block` what it is executed by; `through`: its address was loaded;
-    `part` is the part of the array that the text names; `data` is where values are loaded that decide its
-    address.
+    `part` is the part of the array that the text names.
     """
 
     line: int
@@ -105,7 +100,6 @@ class Touch:
     block: tuple[int, int, int] = (1, 1, 1)
     through: bool = False
     part: str = ""
-    data: str = ""
 
     @property
     def never(self) -> bool:
@@ -318,23 +312,6 @@ class State:
         """The lanes that have left each of the frames around."""
         return [(f.off, f.turn_off, len(f.breaks)) for f in self.stack if isinstance(f, Frame)]
 
-    def innermost(self) -> Frame:
-        """The frame of the function that is read."""
-        return next(f for f in reversed(self.stack) if isinstance(f, Frame) and f.kind == "function")
-
-    def may_leave(self, frame: Frame, before: Frame, why: Unknown) -> None:
-        """Forget which lanes a loop has made leave a function, and with what."""
-        if frame.off is before.off:
-            return
-        least = before.off if isinstance(before.off, Sum) else before.off.least
-        frame.off = replace(why, least=least, most=ONE)
-        del frame.breaks[len(before.breaks) :]
-        frame.breaks.append((why, dict(self.variables)))
-        if frame.result is not before.result:
-            frame.result = frame.result if isinstance(frame.result, Real) else why
-        if frame.place is not None and frame.place is not before.place:
-            frame.place = Place(frame.place.type, why=why)
-
     def after_breaks(self, frame: Frame, keys: set[int] | None = None) -> None:
         """Lanes that broke off go on with the values that they had."""
         for condition, saved in frame.breaks:
@@ -388,7 +365,6 @@ class State:
         if unread is not None:
             made.why, made.carried = unread.why, unread.carried or again
             made.wanted = (unread.name,) if unread.name else ()
-            made.data = unread.data
         if of is not None and of.space == "shared":
             made.declared = self.declaration(of.key)
         made.inner, made.base = (target.inner, target.base) if isinstance(target, Address) else ((), ZERO)
@@ -407,12 +383,8 @@ class State:
             return REAL
         uniform = address is not None and place.why is None and warp_uniform(address.offset, self.threads)
         if address is None or not uniform or "volatile" in kind.name:
-            return self.by_data(node)
+            return LOADED
         return self.alike(node, f"{address.array.name}[]", kind, (address.array.key,))
-
-    def by_data(self, node: Node) -> Unknown:
-        """A value of each lane that a node loads."""
-        return replace(LOADED, data=self.place_of(node.line))
 
     def alike(self, node: Node, what: str, kind: Type, part: tuple[object, ...] = ()) -> Value:
         """A value of a type that all lanes of a warp have, of `part` of what a node gives.
@@ -432,7 +404,7 @@ class State:
             or len(known) < len(turns)
             or (kind.kind == "pointer" and self.mixed)
         ):
-            return self.by_data(node)
+            return LOADED
         called = (*self.calls, node)
         key = (*map(id, called), *part)
         if key not in self.events:  # the nodes are kept, so that no other has the number of one of them

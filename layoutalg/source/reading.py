@@ -37,7 +37,7 @@ from layoutalg.source.rows import (
     statement_end,
     statement_ends,
 )
-from layoutalg.source.terms import ZERO, add, constant, scale, size, variable
+from layoutalg.source.terms import ZERO, add, constant, size, variable
 from layoutalg.source.unread import (
     LEFT_OUT,
     MOST_TOLD,
@@ -299,32 +299,11 @@ class _Reading:
             if name not in self.given:
                 self.wanted.setdefault(name)
 
-    def _tell(
-        self, line: int, column: int, op: str, array: str, why: str, function: str,
-        touches: Sequence[Touch] = (),
-    ) -> None:  # fmt: skip
+    def _tell(self, line: int, column: int, op: str, array: str, why: str, function: str) -> None:
         counts = (None, None, None, None, None)
-        bounds, data = self._bounds(touches), next((t.data for t in touches if t.data), "")
         self.accesses.append(
-            SourceAccess(line, column, op, array, *counts, False, why, kernel=self.kernel, function=function,
-                         bounds=bounds, data=data if bounds else "")
-        )  # fmt: skip
-
-    def _bounds(self, touches: Sequence[Touch]) -> tuple[int, int] | None:
-        """Fewest and most wavefronts or sectors of an instruction, over all data; None where more lacks.
-
-        The fewest are those of one address, the most those of addresses a whole line apart.
-        """
-        unread = [touch for touch in touches if touch.why]
-        if not unread or any(not (touch.data and touch.width) for touch in unread):
-            return None
-        warp = Launch((min(math.prod(self.launch.block), self.machine.lanes), 1, 1), None)
-        apart = scale(lane_variables(warp.block)[0], self.machine.line_bytes)
-        least, most = (
-            cost_of(replace(unread[0], offset=at, conditions=(), turns=()), warp, self.machine).total
-            for at in (ZERO, apart)
+            SourceAccess(line, column, op, array, *counts, False, why, kernel=self.kernel, function=function)
         )
-        return least, most
 
     def _read(self, kernel: Kernel, root: Function) -> None:
         reader, failed = self._executed(kernel, root)
@@ -473,7 +452,7 @@ class _Reading:
             if not any(_access(row) == _access(other) for other in again):
                 for name in (name for t in rows[row] for name in t.wanted):
                     self.wanted.setdefault(name)
-                self._tell(*row, unread[row], rows[row][0].function, rows[row])
+                self._tell(*row, unread[row], rows[row][0].function)
                 self.unread += rows[row]
         counted |= again
         most = self.ranges | self.opened

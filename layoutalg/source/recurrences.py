@@ -63,14 +63,12 @@ class Parts:
 
 @dataclass(slots=True)
 class Tried:
-    """The result of a trial turn of the body: stand-ins, values after the turn, the condition, and
-    where it loads what decides which lanes leave."""
+    """The result of a trial turn of the body: stand-ins, values after the turn, the condition."""
 
     names: dict[str, int]
     after: dict[int, Value]
     condition: Condition
     formless: set[int]
-    data: str
 
 
 class NoForm(Exception):
@@ -348,7 +346,7 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def changed_to(value: Value) -> Unknown:
     """The value of a variable after a loop that sets it to something that is not a number."""
     reason = unknown(value)
-    return Unknown(reason.why, reason.name, reason.carried, data=reason.data)
+    return Unknown(reason.why, reason.name, reason.carried)
 
 
 def entering(before: Cells, after: Value) -> Value:
