@@ -29,7 +29,7 @@ def test_docstrings_comments_and_longer_lines_save_nothing() -> None:
 
 
 def test_a_size_is_what_tokenize_finds() -> None:
-    """Code lines hold a token that is no comment and no string that is a statement."""
+    """Code lines hold a token that is neither a comment nor a string that is a statement."""
     unseen = {tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING}
     for path in (*Path(size.__file__).parent.glob("draws/*s.py"), Path(size.__file__)):
         text = re.sub(r"\bf(?=[\"'])", "", path.read_text("utf-8"))

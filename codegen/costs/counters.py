@@ -59,7 +59,7 @@ _BEGIN = {
 
 
 def is_counter(name: str, predicted: int, counted: int) -> bool:
-    """Whether a count is as predicted: equal, or near for bytes of memory.
+    """True where a count is as predicted: equal, or near for bytes of memory.
 
     >>> is_counter("sectors loaded", 128, 129), is_counter(BYTES_READ, 1 << 20, (1 << 20) + 20000)
     (False, True)

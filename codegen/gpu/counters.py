@@ -95,7 +95,7 @@ class Compared:
 
     @property
     def unseen(self) -> bool:
-        """Whether counters differ, and nothing is known of what was issued."""
+        """True where counters differ, and nothing is known of what was issued."""
         return bool(self.apart) and not any(self.issued.values())
 
     @property

@@ -107,7 +107,7 @@ class AttentionProblem:
 
     @property
     def seen(self) -> Any:
-        """Whether query i sees key j, as an array (m, n)."""
+        """An array (m, n) of truth values: query i sees key j."""
         i, j = numpy.arange(self.m)[:, None], numpy.arange(self.n)
         ends = i + self.reach if self.right is not None else 0 * i + self.n
         return (j < ends) & (j >= (i + self.begin if self.left is not None else 0))

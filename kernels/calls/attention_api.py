@@ -135,7 +135,7 @@ def _attended(
 
 
 def _by_tma(v: View) -> bool:
-    """Whether TMA reads and writes the rows of an array: contiguous ones, at multiples of 16 bytes."""
+    """True where TMA reads and writes the rows of an array: contiguous ones, at multiples of 16 bytes."""
     outer = [d for n, d in zip(v.shape[:3], v.strides, strict=False) if n > 1]
     whole = all(d > 0 and d % UNIT_BYTES == 0 for d in outer)
     return whole and v.address % UNIT_BYTES == 0 and v.strides[3] == v.form.itemsize

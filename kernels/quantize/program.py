@@ -58,7 +58,7 @@ def candidates(p: QuantizeProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[
     vec = MOST_ELEMENTS
     while vec * p.result.bits >= 8:
         unit = gcd(p.shape[1], vec)
-        # two vectors hide the reciprocal of a scale that is no power of two
+        # two vectors hide the reciprocal of a scale other than a power of two
         for depth in (1, 2) if p.format.scale == "ue8m0" else (2, 1):
             config, reason = QuantizeConfig(vec, depth), None
             # what is stored in pieces is shifted out of words of results

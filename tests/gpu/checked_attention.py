@@ -90,7 +90,7 @@ def drawn(seed: int, number: int) -> Drawn:
 
 
 def kernel_of(p: AttentionProblem) -> tuple[Any, ...]:
-    """What problems of one kernel share."""
+    """The properties that problems of one kernel share."""
     sides = p.left is None, p.right is None
     return p.d, p.element, sides, p.score, p.plain, FAMILIES["attention"].choose(p)
 
@@ -116,7 +116,7 @@ def arrays(case: Drawn, seed: int) -> list[Any]:
 
 
 def wrong(case: Drawn, number: int) -> tuple[str, float]:
-    """How results differ from the definition, or twice, and the largest share of the bound."""
+    """The difference of results from the definition, or of equal calls, and the most of the bound."""
     import torch
 
     p, (q, k, v) = case.p, arrays(case, number)

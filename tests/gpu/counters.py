@@ -53,7 +53,7 @@ class Row:
 
     @property
     def refuted(self) -> bool:
-        """Whether the prediction is wrong: other than the counter, and nothing else moves that."""
+        """True where the prediction is wrong: other than the counter, and nothing else moves that."""
         return self.predicted != self.measured and not self.reason
 
     def __str__(self) -> str:

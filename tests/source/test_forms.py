@@ -32,7 +32,7 @@ def forms() -> dict[str, Case]:
 
 @functools.cache
 def answers() -> dict[str, tuple[Told, Touched]]:
-    """Of all forms, in the first tier of the sample: they are read as one text."""
+    """All forms, in the first tier of the sample: they are read as one text."""
     names = spread(list(forms()), SAMPLE) if first_tier() else list(forms())
     cases = [forms()[name] for name in names]
     return dict(zip(names, zip(told(cases), ran(cases), strict=True), strict=True))

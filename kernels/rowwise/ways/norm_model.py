@@ -209,7 +209,7 @@ TOGETHER = ((3, 256, 1), (2, 256, 8), (1, 512, 8))
 Blocks that are alone there go from slab to slab."""
 
 BY_BLOCKS = MappingProxyType({3: 1.0, 2: 0.97, 1: 0.9})
-"""What is left of the share of a copy where so many blocks share a multiprocessor."""
+"""The factor of the share of a copy where so many blocks share a multiprocessor."""
 
 
 def slab_bytes(vec: int, vector_bytes: int, lanes: int, threads: int, staged: int, cluster: int) -> int:

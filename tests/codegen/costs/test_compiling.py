@@ -63,7 +63,7 @@ def test_a_load_goes_to_its_branch_where_machine_code_makes_it_there() -> None:
 
 
 def test_a_load_has_the_words_that_machine_code_loads() -> None:
-    """Of 16 bytes per lane 4, of 16 bytes behind them 8, and none of others."""
+    """4 of 16 bytes per lane, 8 of 16 bytes behind them, and none of others."""
     k = KernelBuilder("k", threads=32)
     tile, v = k.shared_buffer("tile", 4, Layout(512), 512, 16), k.reg("v", 12, 1)
     dst = k.pointer("dst", 4, writable=True)

@@ -43,7 +43,7 @@ class Case:
         group: Literal["block", "warp"] = "block",
         words: Mapping[str, int] = MappingProxyType({}),
     ) -> str:
-        """What is wrong of the results, or is refused, of the kernel as it is printed, or of another one as
+        """The mistake of the results, or the refusal, of the kernel as it is printed, or of another one as
         it is; empty if nothing."""
         given, words = _buffers(self.p, self.trial, self.seed), {**dict(self.sequence.scalars), **words}
         try:

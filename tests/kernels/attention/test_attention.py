@@ -70,7 +70,7 @@ def test_the_definition_is_that_of_a_query_at_a_time(align: Any, window: Any) ->
 
 @each("name", ["q", "k", "v"])
 def test_nan_reaches_the_rows_that_see_it(name: str) -> None:
-    """Of q its row, of k and v the rows that see the key, of v in one column."""
+    """The row of q, the rows that see the key of k and v, in one column of v."""
     p = attention_problem(1, 2, 5, 7, 64, window=(2, 1))
     given = {x: np.ones(p.shape(x)) for x in "qkv"}
     given[name][0, 1, 3, 9] = np.nan

@@ -1,4 +1,4 @@
-"""How a product's work is cut, in the index code of kernels: tiles in turn, parts of k,
+"""The parts of a product's work, in the index code of kernels: tiles in turn, parts of k,
 tiles of groups; each against its definition, by numbers put in for the variables."""
 
 from __future__ import annotations
