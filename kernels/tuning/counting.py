@@ -66,6 +66,9 @@ def count(cases: Iterable[tuple[str, int]], arch: str) -> Iterator[Counted]:
     """Cases of families and seeds beside their counters, in order.
 
     Raises as `count_launches` does: UnsupportedError without a GPU, ProfilerError, TimeoutError.
+
+    >>> list(count([], "sm_90"))
+    []
     """
     made = each_in_processes(partial(_drawn, arch), cases)
     while part := list(islice(made, CASES)):

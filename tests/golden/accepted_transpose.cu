@@ -46,8 +46,9 @@ __device__ __forceinline__ void lds128(u32* d, const void* p) {
     const uint4 q = *static_cast<const uint4*>(p);
     d[0] = q.x; d[1] = q.y; d[2] = q.z; d[3] = q.w;
 }
-__device__ __forceinline__ void stg128(void* p, const u32* v) {
-    *static_cast<uint4*>(p) = make_uint4(v[0], v[1], v[2], v[3]);
+__device__ __forceinline__ void stg128_whole(void* p, const u32* v) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+        :: "l"(p), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]));
 }
 // -- end of device helpers
 
@@ -106,13 +107,13 @@ transpose_f16_0cb2ff93(const u32 m, const u32 n, const u32 lds, const u32 ldd, c
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
             // dst (n,m):(ldd,1), per thread ((8,1),2,1):((1@1,0),64@0,0)
-            stg128(dst + (dst_0 + i * 64) * ldd + dst_1, u[i]);
+            stg128_whole(dst + (dst_0 + i * 64) * ldd + dst_1, u[i]);
         }
     } else {
         #pragma unroll
         for (u32 i = 0; i < 2; ++i) {
             if (dst_0 + i * 64 < n && dst_1 < m) {
-                stg128(dst + (dst_0 + i * 64) * ldd + dst_1, u[i]);
+                stg128_whole(dst + (dst_0 + i * 64) * ldd + dst_1, u[i]);
             }
         }
     }

@@ -46,7 +46,8 @@ def judged(row: dict[str, Any]) -> Legality[Tcgen05Instruction]:
 WIDE_CHUNKS = ComposedLayout(Swizzle(2, 4, 2), 0, Layout((64, 64), (64, 1)))
 """A K-major tile of f16 in chunks of 32 bytes."""
 
-UMMA = [row for row in ROWS if "idesc" in row]
+UMMA = [row for row in ROWS if "idesc" in row and "SPARSE" not in row["atom"]]
+"""The rows of dense products: a request cannot say that A is sparse."""
 
 
 @each("row", UMMA[::150])
