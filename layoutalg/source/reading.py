@@ -214,6 +214,8 @@ class _Reading:
             kernel, self.kernel = self._launched(kernel), kernel.name
             self.blocks.append(None if kernel.root is None and not self.fixed else self.launch.block)
             if kernel.root is None:
+                heads = {*kernel.parameters, "blockIdx", "gridDim"}  # a value for what is not read is no mistake
+                self.used |= {name for name in self.given if re.split(r"[.[]", name)[0] in heads}
                 self._unread(kernel)
             else:
                 self._read(kernel, kernel.root)

@@ -78,6 +78,7 @@ P = "__global__ void k(float* p"
 REFUSED = (
     (f"{P}) {{ p[", "--block 32", "line 1, column"),
     ("int main() { return 0; }", "--block 32", "no __global__ function"),
+    (TRANSPOSE, "--set n=64 --set gridDim.x=2", "no launch of it is in the source: --block is wanted"),
     (f"{P}, float n) {{ for (int i = 0; i < n; ++i) p[i] = 1; }}", "--block 32", "--set n=VALUE"),
     (f"{P}) {{ for (;;) p[threadIdx.x] = 1; }}", "--block 32", "the turns of its loop"),
     (f"__device__ int f(float* p) {{ return f(p + 1); }} {P}) {{ f(p); }}", "--block 32", "f calls itself"),
