@@ -214,7 +214,7 @@ class _Reading:
             kernel, self.kernel = self._launched(kernel), kernel.name
             self.blocks.append(None if kernel.root is None and not self.fixed else self.launch.block)
             if kernel.root is None:
-                heads = {*kernel.parameters, "blockIdx", "gridDim"}  # a value for what is not read is no mistake
+                heads = {*kernel.parameters, "blockIdx", "gridDim"}  # values for what is not read are fine
                 self.used |= {name for name in self.given if re.split(r"[.[]", name)[0] in heads}
                 self._unread(kernel)
             else:
