@@ -73,7 +73,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from layoutalg.analysis.lanes import active_lanes, batch_lanes, distinct, warp_rule
+from layoutalg.analysis.lanes import active_lanes, distinct, warp_rule
 from layoutalg.arch import DEFAULT_ARCH, Arch, Instruction
 from layoutalg.f2 import rank
 from layoutalg.layout import Swizzle
@@ -202,23 +202,6 @@ def worst_clash(instruction: str, offsets: Sequence[int | None], arch: str | Arc
     rule, machine = warp_rule(instruction, "shared", arch)
     groups = phase_groups(rule, active_lanes(rule, machine, offsets))
     return max((clash(rule, machine, g) for g in groups), key=lambda c: c.ways, default=Clash(0, 0, ()))
-
-
-def wavefronts_batch(
-    instruction: str, offsets: Any, active: Any = None, arch: str | Arch = DEFAULT_ARCH
-) -> NDArray[Any]:
-    """`wavefronts` of many instructions at once: int64 of shape (count,).
-
-    `offsets` is an integer array of shape (count, lanes), `active` a bool array of that shape or None.
-    Raises as `wavefronts` does.
-
-    >>> import numpy
-    >>> lane = numpy.arange(32)
-    >>> wavefronts_batch("ld.shared.b32", numpy.stack([4 * lane, 128 * lane, 132 * lane])).tolist()
-    [1, 32, 1]
-    """
-    rule, machine = warp_rule(instruction, "shared", arch)
-    return served_batch(rule, machine, *batch_lanes(rule, machine, offsets, active))[0]
 
 
 def served_batch(
@@ -416,23 +399,6 @@ def traffic_lanes(rule: Instruction, machine: Arch, active: Sequence[tuple[int, 
         len({byte // machine.line_bytes for byte in touched}),
         len(touched),
     )
-
-
-def sectors_batch(
-    instruction: str, offsets: Any, active: Any = None, arch: str | Arch = DEFAULT_ARCH
-) -> NDArray[Any]:
-    """`sectors` of many instructions at once: int64 of shape (count,).
-
-    `offsets` is an integer array of shape (count, lanes), `active` a bool array of that shape or None.
-    Raises as `sectors` does.
-
-    >>> import numpy
-    >>> lane = numpy.arange(32)
-    >>> sectors_batch("ld.global.b128", numpy.stack([16 * lane, 16 * lane + 16, 128 * lane])).tolist()
-    [16, 17, 32]
-    """
-    rule, machine = warp_rule(instruction, "global", arch)
-    return traffic_batch(rule, machine, *batch_lanes(rule, machine, offsets, active))[:, 0]
 
 
 def traffic_batch(
