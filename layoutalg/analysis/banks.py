@@ -210,6 +210,7 @@ def served_batch(
     """(wavefronts, ideal, ways) of instructions whose lanes `batch_lanes` has checked.
 
     >>> import numpy
+    >>> from layoutalg.analysis import batch_lanes
     >>> rule, machine = warp_rule("ld.shared.b128", "shared", "sm_90")
     >>> checked = batch_lanes(rule, machine, 64 * numpy.arange(32)[None, :])
     >>> [int(n[0]) for n in served_batch(rule, machine, *checked)]
@@ -229,6 +230,7 @@ def swizzled_batch(
     words are told apart once for all swizzles.
 
     >>> import numpy
+    >>> from layoutalg.analysis import batch_lanes
     >>> rule, machine = warp_rule("ld.shared.b128", "shared", "sm_90")
     >>> checked = batch_lanes(rule, machine, 128 * numpy.arange(32)[None, :])
     >>> swizzled_batch(rule, machine, *checked, (Swizzle(0, 4, 3), Swizzle(3, 4, 3)))[0].tolist()
@@ -407,6 +409,7 @@ def traffic_batch(
     """(sectors, lines, useful bytes) of instructions whose lanes `batch_lanes` has checked: (count, 3).
 
     >>> import numpy
+    >>> from layoutalg.analysis import batch_lanes
     >>> rule, machine = warp_rule("ld.global.b32", "global", "sm_90")
     >>> traffic_batch(rule, machine, *batch_lanes(rule, machine, 32 * numpy.arange(32)[None, :])).tolist()
     [[32, 8, 128]]
