@@ -1,7 +1,7 @@
-"""Element types: their width, their CUDA C++ name and the NumPy type that carries their bits.
+"""Element types: their width and the NumPy type that carries their bits.
 
->>> dtype("half").bits, dtype("f32").c_name
-(16, 'float')
+>>> dtype("half").bits, dtype("bf16").numpy_name
+(16, 'uint16')
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from layoutalg.errors import UnknownNameError
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """An element type: `bits` wide, spelled `c_name` in CUDA C++, carried by NumPy dtype `numpy_name`.
+    """An element type: `bits` wide, carried by NumPy dtype `numpy_name`.
 
     Types NumPy lacks (bf16, f8, tf32) are carried as unsigned integers or float32 of the same width;
     `numpy_name` is empty below 8 bits.
@@ -26,7 +26,6 @@ class DType:
 
     name: str
     bits: int
-    c_name: str
     numpy_name: str
 
     @property
@@ -39,31 +38,31 @@ class DType:
 
 
 _TABLE = (
-    DType("b1", 1, "", ""),
-    DType("s4", 4, "", ""),
-    DType("u4", 4, "", ""),
-    DType("e2m1", 4, "", ""),
-    DType("e2m3", 6, "", ""),
-    DType("e3m2", 6, "", ""),
-    DType("u8", 8, "unsigned char", "uint8"),
-    DType("s8", 8, "signed char", "int8"),
-    DType("e4m3", 8, "__nv_fp8_e4m3", "uint8"),
-    DType("e5m2", 8, "__nv_fp8_e5m2", "uint8"),
-    DType("ue4m3", 8, "__nv_fp8_e4m3", "uint8"),
-    DType("ue8m0", 8, "__nv_fp8_e8m0", "uint8"),
-    DType("u16", 16, "unsigned short", "uint16"),
-    DType("s16", 16, "short", "int16"),
-    DType("f16", 16, "__half", "float16"),
-    DType("bf16", 16, "__nv_bfloat16", "uint16"),
-    DType("u32", 32, "unsigned int", "uint32"),
-    DType("s32", 32, "int", "int32"),
-    DType("f32", 32, "float", "float32"),
-    DType("tf32", 32, "float", "float32"),
-    DType("u64", 64, "unsigned long long", "uint64"),
-    DType("s64", 64, "long long", "int64"),
-    DType("f64", 64, "double", "float64"),
-    DType("c64", 64, "float2", "complex64"),
-    DType("c128", 128, "double2", "complex128"),
+    DType("b1", 1, ""),
+    DType("s4", 4, ""),
+    DType("u4", 4, ""),
+    DType("e2m1", 4, ""),
+    DType("e2m3", 6, ""),
+    DType("e3m2", 6, ""),
+    DType("u8", 8, "uint8"),
+    DType("s8", 8, "int8"),
+    DType("e4m3", 8, "uint8"),
+    DType("e5m2", 8, "uint8"),
+    DType("ue4m3", 8, "uint8"),
+    DType("ue8m0", 8, "uint8"),
+    DType("u16", 16, "uint16"),
+    DType("s16", 16, "int16"),
+    DType("f16", 16, "float16"),
+    DType("bf16", 16, "uint16"),
+    DType("u32", 32, "uint32"),
+    DType("s32", 32, "int32"),
+    DType("f32", 32, "float32"),
+    DType("tf32", 32, "float32"),
+    DType("u64", 64, "uint64"),
+    DType("s64", 64, "int64"),
+    DType("f64", 64, "float64"),
+    DType("c64", 64, "complex64"),
+    DType("c128", 128, "complex128"),
 )
 
 DTYPES: Mapping[str, DType] = MappingProxyType({t.name: t for t in _TABLE})

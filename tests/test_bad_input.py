@@ -84,7 +84,7 @@ OPERATIONS = [name for name in algebra() if name not in ("explain", "with_assump
 DOORS = {
     "analysis": "analyze sectors wavefronts analyze_access",
     "arch": "atom_layout board_rates decode_descriptor descriptor_text encode_descriptor find_arch "
-    "find_instruction find_smem_atom find_swizzle_mode instruction_name tensor_map_arguments tensor_map_text",
+    "find_instruction find_smem_atom find_swizzle_mode instruction_name tensor_map_arguments",
     "atoms": "copy_tensor find_copy_atom find_mma_atom make_tiled_copy make_tiled_copy_A "
     "make_tiled_copy_B make_tiled_copy_C make_tiled_copy_C_atom make_tiled_copy_D make_tiled_copy_S "
     "make_tiled_mma require_atom tile_copy Tensor",
@@ -225,7 +225,6 @@ RIGHT = [
     "collect(Layout((2, 2)), (2, 2), ONES)", "hold(Layout((2, 2)), ONES)", "Tensor(ONES[0], Layout(2), 0)",
     "analyze(ROW, 'ldmatrix.x4@row', 'f16', arch='sm_90')", "analyze_access(ROW, ACCESS, 'sm_90', 'auto')",
     "wavefronts('ld.shared.b32', [0] * 32, 'sm_90')", "sectors('ld.global.b32', [0] * 32, 'sm_90')",
-    "wavefronts_batch('ld.shared.b32', [[0] * 32])", "sectors_batch('ld.global.b32', [[0] * 32])",
     "reuse_of(ROW, [ACCESS], 'sm_90', 'auto')", "dram_of(ROW, [ACCESS])", "TmaAccess((64, 64), 128)",
     "Access('ld.shared.b32', Layout((4, 2), (2, 1)), DTYPES['f32'], 0)",
     "Access.of('ld.shared.b32@row', ROW, 'f32', 'sm_90')",

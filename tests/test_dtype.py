@@ -16,10 +16,9 @@ def test_the_carrier_is_as_wide_as_the_type(name: str) -> None:
     assert kind.name == name == str(kind)
     assert dtype(name) is kind
     if kind.bits < 8:
-        assert (kind.c_name, kind.numpy_name, kind.nbytes) == ("", "", 0)
+        assert (kind.numpy_name, kind.nbytes) == ("", 0)
     else:
         assert np.dtype(kind.numpy_name).itemsize == kind.nbytes == kind.bits // 8
-        assert kind.c_name
 
 
 SPELLINGS = (
@@ -37,7 +36,7 @@ def test_common_spellings(spelling: str) -> None:
 
 
 def test_a_dtype_passes_through() -> None:
-    odd = DType("x12", 12, "", "")
+    odd = DType("x12", 12, "")
     assert dtype(odd) is odd
 
 

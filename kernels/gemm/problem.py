@@ -54,7 +54,7 @@ ACCUMULATORS = {"f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "f32"
 """Accumulators of each operand type, the usual one first."""
 
 PACKED_BYTES: Mapping[str, DType] = MappingProxyType(
-    {x: DType(f"{x}x{n}", 8, "unsigned char", "uint8") for x, n in (("s4", 2), ("u4", 2), ("b1", 8))}
+    {x: DType(f"{x}x{n}", 8, "uint8") for x, n in (("s4", 2), ("u4", 2), ("b1", 8))}
 )
 """The type of a byte of each element type that is narrower than a byte."""
 

@@ -41,13 +41,11 @@ from layoutalg.analysis.banks import (
     linear_wavefronts,
     phase_groups,
     sectors,
-    sectors_batch,
     served_batch,
     swizzled_batch,
     traffic,
     traffic_batch,
     wavefronts,
-    wavefronts_batch,
     worst_clash,
 )
 from layoutalg.analysis.classes import warp_families
@@ -85,8 +83,8 @@ __all__ = [
     "Units", "Wanted", "Witness", "access_extent", "access_notes", "active_lanes", "addressing", "analyze",
     "analyze_access", "batch_lanes", "clash", "conflict_words", "count_units", "dram_of", "global_report",
     "ideal_wavefronts", "instruction_costs", "instruction_offsets", "linear_wavefronts", "nested",
-    "phase_groups", "report_notes", "report_rows", "report_text", "reuse_of", "sectors", "sectors_batch",
+    "phase_groups", "report_notes", "report_rows", "report_text", "reuse_of", "sectors",
     "sentence", "served_batch", "shared_report", "swizzle_notes", "swizzled_batch", "touched_by", "traffic",
-    "traffic_batch", "vector_elems", "warp_families", "warp_rule", "wavefronts", "wavefronts_batch",
+    "traffic_batch", "vector_elems", "warp_families", "warp_rule", "wavefronts",
     "worst_clash", "worst_rank",
 ]  # fmt: skip

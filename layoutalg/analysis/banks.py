@@ -73,7 +73,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from layoutalg.analysis.lanes import active_lanes, batch_lanes, distinct, warp_rule
+from layoutalg.analysis.lanes import active_lanes, distinct, warp_rule
 from layoutalg.arch import DEFAULT_ARCH, Arch, Instruction
 from layoutalg.f2 import rank
 from layoutalg.layout import Swizzle
@@ -204,29 +204,13 @@ def worst_clash(instruction: str, offsets: Sequence[int | None], arch: str | Arc
     return max((clash(rule, machine, g) for g in groups), key=lambda c: c.ways, default=Clash(0, 0, ()))
 
 
-def wavefronts_batch(
-    instruction: str, offsets: Any, active: Any = None, arch: str | Arch = DEFAULT_ARCH
-) -> NDArray[Any]:
-    """`wavefronts` of many instructions at once: int64 of shape (count,).
-
-    `offsets` is an integer array of shape (count, lanes), `active` a bool array of that shape or None.
-    Raises as `wavefronts` does.
-
-    >>> import numpy
-    >>> lane = numpy.arange(32)
-    >>> wavefronts_batch("ld.shared.b32", numpy.stack([4 * lane, 128 * lane, 132 * lane])).tolist()
-    [1, 32, 1]
-    """
-    rule, machine = warp_rule(instruction, "shared", arch)
-    return served_batch(rule, machine, *batch_lanes(rule, machine, offsets, active))[0]
-
-
 def served_batch(
     rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """(wavefronts, ideal, ways) of instructions whose lanes `batch_lanes` has checked.
 
     >>> import numpy
+    >>> from layoutalg.analysis import batch_lanes
     >>> rule, machine = warp_rule("ld.shared.b128", "shared", "sm_90")
     >>> checked = batch_lanes(rule, machine, 64 * numpy.arange(32)[None, :])
     >>> [int(n[0]) for n in served_batch(rule, machine, *checked)]
@@ -246,6 +230,7 @@ def swizzled_batch(
     words are told apart once for all swizzles.
 
     >>> import numpy
+    >>> from layoutalg.analysis import batch_lanes
     >>> rule, machine = warp_rule("ld.shared.b128", "shared", "sm_90")
     >>> checked = batch_lanes(rule, machine, 128 * numpy.arange(32)[None, :])
     >>> swizzled_batch(rule, machine, *checked, (Swizzle(0, 4, 3), Swizzle(3, 4, 3)))[0].tolist()
@@ -418,29 +403,13 @@ def traffic_lanes(rule: Instruction, machine: Arch, active: Sequence[tuple[int, 
     )
 
 
-def sectors_batch(
-    instruction: str, offsets: Any, active: Any = None, arch: str | Arch = DEFAULT_ARCH
-) -> NDArray[Any]:
-    """`sectors` of many instructions at once: int64 of shape (count,).
-
-    `offsets` is an integer array of shape (count, lanes), `active` a bool array of that shape or None.
-    Raises as `sectors` does.
-
-    >>> import numpy
-    >>> lane = numpy.arange(32)
-    >>> sectors_batch("ld.global.b128", numpy.stack([16 * lane, 16 * lane + 16, 128 * lane])).tolist()
-    [16, 17, 32]
-    """
-    rule, machine = warp_rule(instruction, "global", arch)
-    return traffic_batch(rule, machine, *batch_lanes(rule, machine, offsets, active))[:, 0]
-
-
 def traffic_batch(
     rule: Instruction, machine: Arch, offsets: NDArray[Any], mask: NDArray[Any]
 ) -> NDArray[Any]:
     """(sectors, lines, useful bytes) of instructions whose lanes `batch_lanes` has checked: (count, 3).
 
     >>> import numpy
+    >>> from layoutalg.analysis import batch_lanes
     >>> rule, machine = warp_rule("ld.global.b32", "global", "sm_90")
     >>> traffic_batch(rule, machine, *batch_lanes(rule, machine, 32 * numpy.arange(32)[None, :])).tolist()
     [[32, 8, 128]]

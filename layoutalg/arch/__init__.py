@@ -96,7 +96,6 @@ from layoutalg.arch.tensor_map import (
     Enumerator,
     TensorMap,
     tensor_map_arguments,
-    tensor_map_text,
 )
 from layoutalg.optional import later
 
@@ -114,7 +113,7 @@ __all__ = [
     "descriptor_text", "encode_descriptor", "find_arch", "find_block_format", "find_board", "find_copy_atom",
     "find_instruction", "find_mma_atom", "find_smem_atom", "find_swizzle_mode", "find_target",
     "instruction_descriptor", "instruction_name", "instruction_table", "scale_factor_layout", "scale_layout",
-    "sizes_text", "tensor_map_arguments", "tensor_map_text", "tmem_accumulator", "tmem_columns",
+    "sizes_text", "tensor_map_arguments", "tmem_accumulator", "tmem_columns",
 ]  # fmt: skip
 
 __getattr__ = later(__name__, {"layoutalg.atoms": "COPY_ATOMS MMA_ATOMS find_copy_atom find_mma_atom"})

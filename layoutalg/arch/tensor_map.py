@@ -162,19 +162,3 @@ def tensor_map_arguments(tensor_map: TensorMap) -> dict[str, Enumerator | int | 
             int(tensor_map.nan_fill),
         ),
     }
-
-
-def tensor_map_text(tensor_map: TensorMap) -> str:
-    """The arguments as a table, one per line.
-
-    Raises as `tensor_map_arguments` does.
-
-    >>> print(tensor_map_text(TensorMap(dtype("u8"), (64, 4), (64,), (32, 4), (1, 1))).splitlines()[4])
-    boxDim          32 4
-    """
-    check_type("tensor_map_text", tensor_map, TensorMap, "a tensor map")
-    lines = []
-    for name, value in tensor_map_arguments(tensor_map).items():
-        shown = f"{value.name} ({value.value})" if isinstance(value, Enumerator) else value
-        lines.append(f"{name:<15} {' '.join(map(str, shown)) if isinstance(shown, tuple) else shown}")
-    return "\n".join(lines)

@@ -566,14 +566,6 @@ class LinearLayout(Value):
             )
         return self._packed(self.columns, self.in_bits, reshaped.outs)
 
-    def flatten_ins(self, name: str = "index") -> LinearLayout:
-        """The same matrix with one in dimension; the first had the lowest bits.
-
-        >>> LinearLayout({"lane": [2], "warp": [1]}, {"offset": 4}).flatten_ins()(index=1)
-        {'offset': 2}
-        """
-        return self.reshape_ins({name: sum(self.in_bits.values())})
-
     def flatten_outs(self, name: str = "offset") -> LinearLayout:
         """The same matrix with one out dimension; the first had the lowest bits.
 

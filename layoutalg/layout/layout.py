@@ -23,7 +23,7 @@ one contract more: every operation is exact or raises.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from layoutalg.errors import (
@@ -123,17 +123,6 @@ class Layout(Coded, Value):
             _check_bases(stride)
         _set_shape(self, shape)
         _set_stride(self, stride)
-
-    @staticmethod
-    def from_strides(shape: Iterable[int], strides: Iterable[int]) -> Layout:
-        """A layout from a shape and strides as NumPy and PyTorch give them, strides in ELEMENTS.
-
-        Raises ShapeError when the lengths differ.
-
-        >>> print(Layout.from_strides([64, 128], [128, 1]))
-        (64,128):(128,1)
-        """
-        return Layout(tuple(shape), tuple(strides))
 
     @staticmethod
     def from_array(x: Any) -> Layout:

@@ -83,14 +83,13 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A notation: its name, the beginning of its texts, its reader and writer, and what it can express.
+    """A notation: its name, the beginning of its texts, its reader and its writer.
 
     `recognises` matches the beginning of a text; None where another form's reader reads it.  `reads` and
     `writes` name the options that the reader and the writer look at.
     """
 
     name: str
-    expresses: str
     recognises: re.Pattern[str] | None
     read: Callable[[str, Options], Value] | None
     write: Callable[[Value, Options], str] | None

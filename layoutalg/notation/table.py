@@ -1,7 +1,7 @@
 """FORMS: every notation that is read and written, a record per form; ADD A FORM HERE.
 
->>> find_form("numpy").expresses
-'strides alone, no nested modes'
+>>> sorted(find_form("numpy").reads)
+['element']
 """
 
 from __future__ import annotations
@@ -119,21 +119,17 @@ _CALLED = re.compile(r"(?!Sw?<|SW_|smem_ptr|tmem_)((?:::)?[A-Za-z_]\w*(?:(?:::|\
 _CPP, _PYTHON = _source(constructors.CPP_FAMILY), _source(constructors.PYTHON_FAMILY)
 
 _TABLE = (
-    Form("scales", "scales of block-scaled formats, by their names",
-         re.compile(r"\w+-scales"), _read_scales, None, SHAPE),
-    Form("cute", "everything", None, cute_prints.read_print, cute_prints.write_cute, UNIT),
-    Form("tensor", "one swizzle over strides, in shared memory, or coordinates",
-         cute_prints.TENSOR_BEGINS, cute_prints.read_print, cute_prints.write_tensor, UNIT, ELEMENT),
-    Form("dsl-print", "everything; symbols without their names",
-         cute_prints.DSL_BEGINS, cute_prints.read_dsl, cute_prints.write_dsl_print, UNIT),
-    Form("triton", "the first of the ttg forms that can",
-         triton_text.BEGINS, triton_text.read_encoding, partial(_first, gluon=False), SHAPE, SHAPE | ELEMENT),
-    Form("gluon", "the same, as Gluon's constructors",
-         None, triton_text.read_encoding, partial(_first, gluon=True), SHAPE, SHAPE | ELEMENT),
+    Form("scales", re.compile(r"\w+-scales"), _read_scales, None, SHAPE),
+    Form("cute", None, cute_prints.read_print, cute_prints.write_cute, UNIT),
+    Form("tensor", cute_prints.TENSOR_BEGINS, cute_prints.read_print, cute_prints.write_tensor,
+         UNIT, ELEMENT),
+    Form("dsl-print", cute_prints.DSL_BEGINS, cute_prints.read_dsl, cute_prints.write_dsl_print, UNIT),
+    Form("triton", triton_text.BEGINS, triton_text.read_encoding, partial(_first, gluon=False),
+         SHAPE, SHAPE | ELEMENT),
+    Form("gluon", None, triton_text.read_encoding, partial(_first, gluon=True), SHAPE, SHAPE | ELEMENT),
     *(
         Form(
             f"{'gluon' if gluon else 'ttg'}.{encoding.gluon if gluon else name}",
-            f"maps of bits: {'tiles of shared memory' if encoding.shared else 'registers and lanes'}",
             None, triton_text.read_encoding, _encoding(encoding, gluon=gluon) if encoding.find else None,
             SHAPE,
             ELEMENT if name == "nvmma_shared" else frozenset() if encoding.shared else SHAPE,
@@ -141,26 +137,23 @@ _TABLE = (
         for gluon in (False, True)
         for name, encoding in ENCODINGS.items()
     ),
-    Form("linear-layout", "maps of bits", linear.BEGINS, linear.read_linear, linear.write_linear),
-    Form("dsl", "everything that C++ can", _names(constructors.CONSTRUCTORS, r"cute\."),
+    Form("linear-layout", linear.BEGINS, linear.read_linear, linear.write_linear),
+    Form("dsl", _names(constructors.CONSTRUCTORS, r"cute\."),
          _source(constructors.DSL_FAMILY), _spelled(spellings.DSL), UNIT),
-    Form("numpy", "strides alone, no nested modes",
-         arrays.NUMPY_BEGINS, arrays.read_array, arrays.write_numpy, ELEMENT, ELEMENT),
-    Form("torch", "strides from 0 on alone, no nested modes",
-         arrays.TORCH_BEGINS, arrays.read_array, arrays.write_torch),
-    Form("pycute", "integers; swizzles whose fields do not overlap",
-         re.compile(r"(?:[A-Za-z_]\w*\.)?(?:Layout|ComposedLayout|Swizzles?|Tensor)\s*\("),
+    Form("numpy", arrays.NUMPY_BEGINS, arrays.read_array, arrays.write_numpy, ELEMENT, ELEMENT),
+    Form("torch", arrays.TORCH_BEGINS, arrays.read_array, arrays.write_torch),
+    Form("pycute", re.compile(r"(?:[A-Za-z_]\w*\.)?(?:Layout|ComposedLayout|Swizzles?|Tensor)\s*\("),
          _PYTHON, _spelled(spellings.PYCUTE), UNIT),
-    Form("tensor-layouts", "integers", None, _PYTHON, _spelled(spellings.TENSOR_LAYOUTS), UNIT),
-    Form("cpp", "swizzles whose fields do not overlap, 64-bit integers",
+    Form("tensor-layouts", None, _PYTHON, _spelled(spellings.TENSOR_LAYOUTS), UNIT),
+    Form("cpp",
          re.compile(
              _names(constructors.CONSTRUCTORS, _PATH).pattern
              + rf"|{constructors.BEFORE.pattern}{_PATH}"
              + r"(?:Layout_\w+_Atom(?:_Bits)?|Tiled\w+|make_tiled_\w+|(?:MMA|Copy)_Atom)\s*[<(]"
          ),
          _CPP, _spelled(spellings.CPP), UNIT),
-    Form("cpp-type", "the same", None, _CPP, _spelled(spellings.CPP_TYPE), UNIT),
-    Form("gmma", "the atoms of shared memory for wgmma", None, _CPP, cute_prints.write_gmma, writes=ELEMENT),
+    Form("cpp-type", None, _CPP, _spelled(spellings.CPP_TYPE), UNIT),
+    Form("gmma", None, _CPP, cute_prints.write_gmma, writes=ELEMENT),
 )  # fmt: skip
 
 FORMS: Mapping[str, Form] = MappingProxyType({form.name: form for form in _TABLE})

@@ -305,7 +305,10 @@ class _Source:
         if wanted is None:
             every = [entry for overloads in self.functions.values() for entry in overloads]
             if not every:
-                raise ParseError("the text has no function with a body: T f(T row, T col) { return ...; }")
+                raise ParseError(
+                    "the text has no function with a body, T f(T row, T col) { return ...; }; an expression "
+                    "alone is read by identify(..., expression=True), or by identify --index"
+                )
             if len(every) > 1:
                 raise UnknownNameError(
                     "function", "", self.functions, hint="the text has several, and --function names one; "

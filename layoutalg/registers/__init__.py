@@ -21,7 +21,6 @@ from layoutalg.registers.chain import (
     operand_step,
     reduce_step,
     store_step,
-    transpose_step,
 )
 from layoutalg.registers.conversion import Conversion, Plan, PlanKind, convert_layout
 from layoutalg.registers.fragments import (
@@ -41,6 +40,6 @@ __all__ = [
     "ReductionKind", "ReductionOp", "ReductionPlan", "Rename", "Select", "Shuffle", "Step", "Store",
     "Transfer", "choose_layouts", "convert_layout", "converted", "elementwise_step", "fragment", "holders",
     "linear_fragment", "load_step", "numbers_of", "operand_step", "places_of", "reduce_step", "reduction_of",
-    "reduction_plans", "register_layout", "row_numbers", "serves_as_it_is", "store_step", "transpose_step",
+    "reduction_plans", "register_layout", "row_numbers", "serves_as_it_is", "store_step",
     "words",
 ]  # fmt: skip

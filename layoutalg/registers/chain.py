@@ -236,28 +236,6 @@ def operand_step(takes: LinearLayout, gives: LinearLayout, name: str = "operand"
     return Step(name, (Form(takes, gives, 0.0),))
 
 
-def transpose_step(candidates: Sequence[LinearLayout], dims: Sequence[str]) -> Step:
-    """A tile with its dimensions in another order: another name for what is held, and no instruction.
-
-    >>> from layoutalg.f2 import LinearLayout
-    >>> one = LinearLayout({"register": [(1, 0)], "lane": [(0, 1)]}, {"m": 2, "n": 2})
-    >>> dict(transpose_step([one], ["n", "m"]).forms[0].gives.ins)["register"]
-    ((0, 1),)
-    """
-    return Step("transpose", tuple(Form(layout, _renamed(layout, dims), 0.0) for layout in candidates))
-
-
-def _renamed(layout: LinearLayout, dims: Sequence[str]) -> LinearLayout:
-    """The tile whose i-th dimension is `dims[i]` of this one, under the names of this one in their order."""
-    names = [name for name, _ in layout.outs]
-    if sorted(dims) != sorted(names):
-        raise ShapeError(f"transpose to {', '.join(dims)}: the dimensions are {', '.join(names)}")
-    order = [names.index(name) for name in dims]
-    sizes = [n for _, n in layout.outs]
-    ins = {name: [tuple(base[i] for i in order) for base in bases] for name, bases in layout.ins}
-    return LinearLayout(ins, {name: sizes[i] for name, i in zip(names, order, strict=True)})
-
-
 def reduce_step(
     candidates: Sequence[LinearLayout],
     along: str,

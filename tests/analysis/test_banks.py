@@ -63,6 +63,11 @@ def arrays(*rows: Offsets) -> tuple[Any, Any]:
     return np.array([[o or 0 for o in row] for row in rows]), active
 
 
+def checked_rows(op: str, offsets: Any, active: Any = None) -> Any:
+    """Offsets and lanes of many instructions of shared memory, once they are checked."""
+    return analysis.batch_lanes(*analysis.warp_rule(op, "shared", "sm_90"), offsets, active)
+
+
 def batch(name: str, *rows: Offsets) -> list[tuple[int, ...]]:
     rule, machine = analysis.warp_rule(name, RULES[name].space, "sm_90")
     lanes = analysis.batch_lanes(rule, machine, *arrays(*rows))
@@ -152,7 +157,9 @@ def test_warps_without_lanes_and_batches_without_warps_cost_nothing() -> None:
     for name in SHARED:
         assert batch(name, nobody) == [defined(SM90, name, nobody)] == [(0, 0, 0)]
         assert analysis.worst_clash(name, nobody).ways == 0
-    assert analysis.wavefronts_batch("ld.shared.b32", np.zeros((0, 32), dtype=int)).tolist() == []
+    rule, machine = analysis.warp_rule("ld.shared.b32", "shared", "sm_90")
+    nothing = checked_rows("ld.shared.b32", np.zeros((0, 32), dtype=int))
+    assert analysis.served_batch(rule, machine, *nothing)[0].tolist() == []
 
 
 @each("distance", [1, 2, 3, 4, 8, 16])
@@ -179,19 +186,19 @@ def test_lanes_that_supply_no_address_may_hold_anything() -> None:
 
 
 LANES = [4 * lane for lane in range(32)]
-ROWS = analysis.wavefronts_batch
+
 REFUSED: list[tuple[Callable[..., Any], str, Any, type[Exception], str]] = [
     (wavefronts, "ld.shared.b128", [132 * n for n in range(32)], errors.AlignmentError, "lane 1 has 132"),
-    (ROWS, "ld.shared.b128", 132 * np.arange(32)[None, :], errors.AlignmentError, "lane 1 has"),
+    (checked_rows, "ld.shared.b128", 132 * np.arange(32)[None, :], errors.AlignmentError, "lane 1 has"),
     (sectors, "ld.global.b64", LANES, errors.AlignmentError, "ld.global.b64"),
     (wavefronts, "ld.shared.b33", LANES, errors.UnknownNameError, "instruction"),
     (sectors, "ld.shared.b33", LANES, errors.UnknownNameError, "instruction"),
     (wavefronts, "ld.global.b32", LANES, errors.UnsupportedError, "ask for its sectors"),
     (sectors, "ldmatrix.x4", LANES, errors.UnsupportedError, "global memory"),
     *((wavefronts, "ld.shared.b32", [0] * n, errors.ShapeError, f"{n} were given") for n in (0, 31, 33)),
-    (ROWS, "ld.shared.b32", np.zeros((2, 31), dtype=int), errors.ShapeError, "shape"),
-    (ROWS, "ld.shared.b32", np.array([[-4, *LANES[1:]]]), errors.ShapeError, "byte addresses"),
-    (ROWS, "ld.shared.b32", np.zeros((1, 32)), errors.ArgumentTypeError, "float64"),
+    (checked_rows, "ld.shared.b32", np.zeros((2, 31), dtype=int), errors.ShapeError, "shape"),
+    (checked_rows, "ld.shared.b32", np.array([[-4, *LANES[1:]]]), errors.ShapeError, "byte addresses"),
+    (checked_rows, "ld.shared.b32", np.zeros((1, 32)), errors.ArgumentTypeError, "float64"),
     *(
         (wavefronts, "ld.shared.b32", [bad, *LANES[1:]], errors.ShapeError, "not a byte address")
         for bad in (-4, Most.MAGNITUDE.number + 1)
@@ -217,4 +224,4 @@ def test_other_operands_are_refused_too() -> None:
     with pytest.raises(errors.UnknownNameError, match="architecture"):
         wavefronts("ld.shared.b32", LANES, "sm_1")
     with pytest.raises(errors.ShapeError, match="active needs shape"):
-        analysis.sectors_batch("ld.global.b32", np.zeros((1, 32), dtype=int), np.ones((1, 32)))
+        checked_rows("ld.shared.b32", np.zeros((1, 32), dtype=int), np.ones((1, 32)))

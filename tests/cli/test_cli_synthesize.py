@@ -87,7 +87,7 @@ def test_what_does_not_exist_is_proved_and_exit_code_1() -> None:
     payload = answer(*words, exit_code=1)
     assert payload["layout"] is None and payload["kind"] == "none" and payload["accesses"] == []
     assert payload["certificate"]["checked"] and payload["certificate"]["reason"] == "narrow-banks"
-    assert [a["layout"] for a in payload["alternatives"]], "the best of what there is"
+    assert [a["layout"] for a in payload["ranking"]], "the best of what there is"
     text = run(*words)
     assert text.exit_code == 1 and text.stdout.startswith("No conflict-free layout of (32,32) f32")
 

@@ -216,12 +216,6 @@ traits (`tests/atoms/test_blackwell.py`), and differ in two documented places:
 ## Load modes of TMA
 
 {loads}
-## Rules of legality
-
-What `layoutalg legal` holds a request against, and how each rule is known: *measured* on hardware,
-*documented* in the source, or *assumed*.
-
-{rules}
 {requests}"""
 
 MARKS: tuple[facts.Provenance, ...] = ("measured", "documented", "assumed")
@@ -243,13 +237,6 @@ KIND_HEAD = (
     "kind", "A and B", "D", "M", "N", "M, 2 CTAs", "N, 2 CTAs", "K", "scaled", "architectures", "provenance",
     "source",
 )  # fmt: skip
-RULES = [
-    rule
-    for rules in (
-        legality.TMA_RULES, legality.WGMMA_RULES, legality.TCGEN05_RULES, legality.MEMORY_RULES,
-    )
-    for rule in rules.values()
-]  # fmt: skip
 
 
 def _mode(mode: facts.SwizzleMode) -> tuple[object, ...]:
@@ -285,10 +272,6 @@ def _load(name: str) -> tuple[object, ...]:
     return name, direction, ", ".join(machines), needs
 
 
-def _rule(rule: legality.Rule) -> tuple[object, ...]:
-    return f"`{rule.name}`", rule.text, rule.provenance, rule.source
-
-
 def hardware() -> str:
     """docs/hardware.md."""
     archs = list(facts.ARCHS.values())
@@ -303,7 +286,6 @@ def hardware() -> str:
         modes=table(MODE_HEAD, map(_mode, facts.SWIZZLE_MODES.values())),
         kinds=sourced(KIND_HEAD, map(_sizes, facts.TCGEN05_KINDS.values())),
         loads=table(("mode", "direction", "architectures", "needs"), map(_load, legality.LOAD_MODES)),
-        rules=sourced(("rule", "says", "known", "source"), map(_rule, RULES)),
         requests=limits(),
     )
 

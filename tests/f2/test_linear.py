@@ -312,7 +312,7 @@ def test_what_is_reached_and_how_often(layout: LinearLayout) -> None:
 
 @given(linears(max_bits=2))
 def test_flattened_and_reshaped_dimensions_are_packed_first_lowest(layout: LinearLayout) -> None:
-    flat = layout.flatten_ins().flatten_outs()
+    flat = layout.reshape_ins({"index": sum(layout.in_bits.values())}).flatten_outs()
     assert flat.columns == layout.columns
     for i, crd in enumerate(coordinates(dict(reversed(layout.in_bits.items())))):
         assert unpack(flat(index=i)["offset"], layout.outs) == layout(**crd)

@@ -24,7 +24,6 @@ from layoutalg.registers import (
     reduction_plans,
     register_layout,
     store_step,
-    transpose_step,
 )
 from tests.sweeps import each
 
@@ -57,13 +56,10 @@ def drawn(rng: random.Random, element: str) -> list[Step]:
 
     steps = [load_step(rng.choice((BY_ROW, BY_COLUMN)), some(), element)]
     for _ in range(rng.randint(0, 3)):
-        kind = rng.randrange(3)
-        if kind == 0:
+        if rng.random() < 0.5:
             steps.append(elementwise_step(some(), rng.randint(1, 9)))
-        elif kind == 1:
-            steps.append(operand_step(rng.choice(ALL), rng.choice(ALL)))
         else:
-            steps.append(transpose_step(some(), ("n", "m")))
+            steps.append(operand_step(rng.choice(ALL), rng.choice(ALL)))
     if rng.random() < 0.5:
         return [*steps, reduce_step(some(), rng.choice("mn"))]
     return [*steps, store_step(rng.choice((BY_ROW, BY_COLUMN)), some(), element, "shared")]
@@ -122,7 +118,6 @@ STORED = store_step(BY_ROW, [C])
             lambda: choose_layouts([store_step(BY_ROW, [C]), load_step(BY_ROW, [C])]),
         ),
         (ShapeError, "another tile", lambda: load_step(Layout((8, 16), (16, 1)), [C])),
-        (ShapeError, "the dimensions are m, n", lambda: transpose_step([C], ("k", "m"))),
     ],
 )
 def test_what_is_no_chain_is_refused(error: type[Exception], part: str, call: Callable[[], object]) -> None:

@@ -89,11 +89,6 @@ class TileSynthesis:
     offers: tuple[Offer, ...]
     notes: tuple[str, ...]
 
-    @property
-    def exists_nowhere(self) -> bool:
-        """Whether it is proved that no placement whatsoever is free of conflicts."""
-        return any(each.certificate.classes == ("any-placement",) for _, each in self.tried)
-
     def ways(self, which: int) -> list[tuple[Cover, Cost]]:
         """The ways in which access `which` tiles, the one that was taken first, with what each costs.
 

@@ -93,11 +93,6 @@ class WrittenTile:
         return Layout(self.shape, (self.pitch, 1) if self.order == "row" else (1, self.pitch))
 
     @property
-    def dense(self) -> bool:
-        """Whether the rows of a stage follow each other without gaps."""
-        return self.pitch == self.run
-
-    @property
     def span(self) -> int:
         """The elements that all stages span, in full rows of the buffer."""
         return self.rows * self.pitch + sum((s.extent - 1) * s.stride for s in self.stages)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from layoutalg.answers import Answer, taken
@@ -86,6 +87,64 @@ class LegalAnswer(Answer, command="legal"):
     """null where it is legal or none is known."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The options that say what is asked of the layout."""
+
+    dtype: DtypeOption = "f16"
+    box: Annotated[str | None, "tma: sides of the box, 64x128 or (64,128)."] = None
+    mode: Annotated[
+        str | None,
+        option("tma: swizzle mode: none, 32B, 64B or 128B.", complete=one_of("none", "32B", "64B", "128B")),
+    ] = None
+    interleave: Annotated[int | None, "tma: bytes of the interleave: 0, 16 or 32."] = None
+    element_strides: Annotated[str | None, "tma: traversal strides, one per leaf of the tensor: 1x2."] = None
+    load_mode: Annotated[
+        str | None, option("tma: tile, tile::gather4 or tile::scatter4.", complete=one_of(*_LOAD_MODES))
+    ] = None
+    nan_fill: Annotated[bool, "tma: fill out-of-bounds elements with NaN."] = False
+    shared: Annotated[str | None, "tma: the shared-memory layout that the kernel expects."] = None
+    shared_alignment: Annotated[
+        int | None, "tma: alignment of the box in shared memory, in bytes. Default: 1024."
+    ] = None
+    alignment: Annotated[int | None, "Alignment of the layout's base address, in bytes. Default: 256."] = None
+    operand: Annotated[str | None, option("wgmma, tcgen05: A (usual) or B.", complete=one_of("A", "B"))] = (
+        None
+    )
+    major: Annotated[
+        str | None, "wgmma, tcgen05: K or MN; of an instruction K,MN for A and B. Default: detected."
+    ] = None
+    m: Annotated[int | None, "tcgen05: M of the instruction."] = None
+    n: Annotated[int | None, "wgmma, tcgen05: N of the instruction."] = None
+    kind: Annotated[str | None, "tcgen05: the .kind. Default: that of the types."] = None
+    scale: Annotated[str | None, "tcgen05: type and block of the scale factors: ue8m0,32."] = None
+    ctas: Annotated[int | None, "tcgen05, tma: CTAs of the instruction, 1 or 2. Default: 1."] = None
+    ws: Annotated[bool, "tcgen05: the weight-stationary form."] = False
+    warp: Annotated[int | None, "tcgen05.ld, .st: the warp. Default: 0."] = None
+    lane: Annotated[int | None, "tcgen05.ld, .st: the first lane. Default: the warp's."] = None
+    column: Annotated[int | None, "tcgen05: the first column in tensor memory. Default: 0."] = None
+    base: Annotated[int | None, "wgmma, tcgen05: the operand's address in bytes. Default: 0."] = None
+    descriptor: Annotated[
+        str | None, "wgmma, tcgen05: the kernel's descriptor: 64 bits of an operand, 32 of a product."
+    ] = None
+    tile: Annotated[str | None, "wgmma, tcgen05: what an atom is repeated to: 128x64."] = None
+    a_source: Annotated[
+        str | None,
+        option("wgmma, tcgen05: where A lies.", complete=one_of("shared", "registers", "tensor")),
+    ] = None
+    tv: Annotated[str | None, "Instructions: TV layout to the flat index. Default: the whole tile."] = None
+    source: Annotated[str | None, "cp.async: the layout in global memory."] = None
+    source_alignment: Annotated[int | None, "cp.async: alignment of the source, in bytes. Default: 256."] = (
+        None
+    )
+    source_bytes: Annotated[int | None, "cp.async: bytes that each copy reads; the rest is zero-filled."] = (
+        None
+    )
+    arch: Annotated[
+        str | None, option("Architecture or GPU. Default: sm_90, of tcgen05 sm_100.", complete=archs)
+    ] = None
+
+
 def legal_command(
     what: Annotated[
         str,
@@ -104,60 +163,8 @@ def legal_command(
             stdin="text",
         ),
     ],
-    dtype: DtypeOption = "f16",
-    box: Annotated[str | None, "tma: sides of the box, 64x128 or (64,128)."] = None,
-    mode: Annotated[
-        str | None,
-        option("tma: swizzle mode: none, 32B, 64B or 128B.", complete=one_of("none", "32B", "64B", "128B")),
-    ] = None,
-    interleave: Annotated[int | None, "tma: bytes of the interleave: 0, 16 or 32."] = None,
-    element_strides: Annotated[str | None, "tma: traversal strides, one per leaf of the tensor: 1x2."] = None,
-    load_mode: Annotated[
-        str | None, option("tma: tile, tile::gather4 or tile::scatter4.", complete=one_of(*_LOAD_MODES))
-    ] = None,
-    nan_fill: Annotated[bool, "tma: fill out-of-bounds elements with NaN."] = False,
-    shared: Annotated[str | None, "tma: the shared-memory layout that the kernel expects."] = None,
-    shared_alignment: Annotated[
-        int | None, "tma: alignment of the box in shared memory, in bytes. Default: 1024."
-    ] = None,
-    alignment: Annotated[
-        int | None, "Alignment of the layout's base address, in bytes. Default: 256."
-    ] = None,
-    operand: Annotated[
-        str | None, option("wgmma, tcgen05: A (usual) or B.", complete=one_of("A", "B"))
-    ] = None,
-    major: Annotated[
-        str | None, "wgmma, tcgen05: K or MN; of an instruction K,MN for A and B. Default: detected."
-    ] = None,
-    m: Annotated[int | None, "tcgen05: M of the instruction."] = None,
-    n: Annotated[int | None, "wgmma, tcgen05: N of the instruction."] = None,
-    kind: Annotated[str | None, "tcgen05: the .kind. Default: that of the types."] = None,
-    scale: Annotated[str | None, "tcgen05: type and block of the scale factors: ue8m0,32."] = None,
-    ctas: Annotated[int | None, "tcgen05, tma: CTAs of the instruction, 1 or 2. Default: 1."] = None,
-    ws: Annotated[bool, "tcgen05: the weight-stationary form."] = False,
-    warp: Annotated[int | None, "tcgen05.ld, .st: the warp. Default: 0."] = None,
-    lane: Annotated[int | None, "tcgen05.ld, .st: the first lane. Default: the warp's."] = None,
-    column: Annotated[int | None, "tcgen05: the first column in tensor memory. Default: 0."] = None,
-    base: Annotated[int | None, "wgmma, tcgen05: the operand's address in bytes. Default: 0."] = None,
-    descriptor: Annotated[
-        str | None, "wgmma, tcgen05: the kernel's descriptor: 64 bits of an operand, 32 of a product."
-    ] = None,
-    tile: Annotated[str | None, "wgmma, tcgen05: what an atom is repeated to: 128x64."] = None,
-    a_source: Annotated[
-        str | None,
-        option("wgmma, tcgen05: where A lies.", complete=one_of("shared", "registers", "tensor")),
-    ] = None,
-    tv: Annotated[str | None, "Instructions: TV layout to the flat index. Default: the whole tile."] = None,
-    source: Annotated[str | None, "cp.async: the layout in global memory."] = None,
-    source_alignment: Annotated[
-        int | None, "cp.async: alignment of the source, in bytes. Default: 256."
-    ] = None,
-    source_bytes: Annotated[
-        int | None, "cp.async: bytes that each copy reads; the rest is zero-filled."
-    ] = None,
-    arch: Annotated[
-        str | None, option("Architecture or GPU. Default: sm_90, of tcgen05 sm_100.", complete=archs)
-    ] = None,
+    *,
+    asked: Wanted,
 ) -> int:
     """Check a layout against the rules of TMA, wgmma, tcgen05, ldmatrix, cp.async or vector accesses.
 
@@ -179,18 +186,12 @@ def legal_command(
 
     Exits 0 where it is legal, 1 where it is not, 2 where the request is not understood.
     """
-    options = {
-        "--box": _ints(box), "--mode": mode, "--interleave": interleave,
-        "--element-strides": _ints(element_strides),
-        "--nan-fill": nan_fill or None, "--shared": _layout(shared), "--shared-alignment": shared_alignment,
-        "--alignment": alignment, "--operand": operand, "--major": major, "--m": m, "--n": n, "--base": base,
-        "--kind": kind, "--scale": scale, "--ctas": ctas, "--ws": ws or None, "--warp": warp, "--lane": lane,
-        "--column": column, "--load-mode": load_mode,
-        "--descriptor": _bits(descriptor), "--tile": _ints(tile), "--a-source": a_source, "--tv": _layout(tv),
-        "--source": _layout(source), "--source-alignment": source_alignment, "--source-bytes": source_bytes,
-    }  # fmt: skip
-    requested = {name: value for name, value in options.items() if value is not None}
-    arch = arch or _usual(what)
+    requested = {
+        f"--{field.name.replace('_', '-')}": _READ.get(field.name, _as_it_is)(value)
+        for field in fields(asked)
+        if (value := getattr(asked, field.name)) is not None and value is not False
+    }
+    dtype, arch = requested.pop("--dtype"), requested.pop("--arch", _usual(what))
     subject = _subject(what, layout, dtype, arch, requested)
     from layoutalg.legality import nearest_legal
 
@@ -211,29 +212,19 @@ def _usual(what: str) -> str:
 
 # --- what is asked -------------------------------------------------------------------------------------
 
-_TMA = {
-    "tensor": "", "element": "--dtype", "box": "--box", "mode": "--mode", "interleave_bytes": "--interleave",
-    "element_strides": "--element-strides", "nan_fill": "--nan-fill", "shared": "--shared",
-    "shared_alignment_bytes": "--shared-alignment", "global_alignment_bytes": "--alignment", "arch": "--arch",
-    "load_mode": "--load-mode", "ctas": "--ctas",
+_SPELLED = {
+    "element": "--dtype", "global_alignment_bytes": "--alignment", "source_bytes": "--source-bytes",
+    **dict.fromkeys(("op", "tensor", "layout", "a", "b", "accumulator", "a_major", "b_major"), ""),
 }  # fmt: skip
-_OPERAND = {
-    "layout": "", "element": "--dtype", "operand": "--operand", "major": "--major", "n": "--n",
-    "base_bytes": "--base", "descriptor": "--descriptor", "arch": "--arch",
-}  # fmt: skip
-_MEMORY = {
-    "layout": "", "element": "--dtype", "tv": "--tv", "alignment_bytes": "--alignment", "source": "--source",
-    "source_alignment_bytes": "--source-alignment", "source_bytes": "--source-bytes", "arch": "--arch",
-}  # fmt: skip
-_PRODUCT = {"n": "--n", "a_source": "--a-source", "arch": "--arch"}
-_UMMA = _PRODUCT | {
-    "m": "--m", "kind": "--kind", "scale": "--scale", "ctas": "--ctas", "ws": "--ws", "column": "--column",
-    "descriptor": "--descriptor",
-}  # fmt: skip
-_UMMA_OPERAND = _OPERAND | {"m": "--m", "kind": "--kind", "ctas": "--ctas"}
-_TENSOR = {
-    "accumulator": "", "warp": "--warp", "lane": "--lane", "column": "--column", "arch": "--arch",
-}  # fmt: skip
+"""Options that are not called as their argument is; "" for what no option says alone."""
+
+
+def _options_of(check: Callable[..., Any]) -> dict[str, str]:
+    """The option that says each argument of a check."""
+    return {
+        name: _SPELLED.get(name, f"--{name.removesuffix('_bytes').replace('_', '-')}")
+        for name in inspect.signature(check).parameters
+    }
 
 
 def _subject(what: str, layout: str, dtype: str, arch: str, requested: dict[str, Any]) -> _Subject:
@@ -248,21 +239,20 @@ def _subject(what: str, layout: str, dtype: str, arch: str, requested: dict[str,
     if kind == "tma":
         if "--box" not in requested:
             raise ArgumentTypeError("tma needs --box, the sides of the box: --box 64x64")
-        check, options = legality.check_tma, _TMA
+        check = legality.check_tma
         fixed |= {"tensor": _plain(layout)}
     elif kind in ("wgmma", "tcgen05"):
-        check, options = legality.check_wgmma, _OPERAND
-        if kind == "tcgen05":
-            check, options = legality.check_tcgen05_operand, _UMMA_OPERAND
+        check = legality.check_tcgen05_operand if kind == "tcgen05" else legality.check_wgmma
         stored = "u8" if kind == "tcgen05" and dtype in ("e2m3", "e3m2") else dtype
         fixed |= {"layout": _operand(layout, stored, requested.pop("--tile", None))}
         requested.setdefault("--operand", "A")
     elif kind.startswith("tcgen05."):
-        check, options = legality.check_tcgen05_access, _TENSOR
+        check = legality.check_tcgen05_access
         fixed = {"op": kind, "accumulator": _plain(layout), "arch": arch}
     else:
-        check, options = legality.check_memory, _MEMORY
+        check = legality.check_memory
         fixed |= {"op": what, "layout": read_layout(layout)}
+    options = _options_of(check)
     names = {option: name for name, option in options.items()}
     unknown = [option for option in requested if option not in names]
     if unknown:
@@ -274,8 +264,9 @@ def _product(kind: str, types: str, arch: str, requested: dict[str, Any]) -> _Su
     """The question of an instruction wgmma.mma_async or tcgen05.mma."""
     from layoutalg.legality import check_tcgen05, check_wgmma_instruction
 
-    options = _UMMA if kind == "tcgen05" else _PRODUCT
-    needed = ("--m", "--n") if kind == "tcgen05" else ("--n",)
+    check: Callable[..., Any] = check_tcgen05 if kind == "tcgen05" else check_wgmma_instruction
+    options = _options_of(check)
+    needed = [option for option in ("--m", "--n") if option in options.values()]
     a, b, accumulator = types.split(",")
     majors = str(requested.pop("--major", "K,K")).split(",")
     unknown = [option for option in requested if option not in options.values()]
@@ -288,7 +279,6 @@ def _product(kind: str, types: str, arch: str, requested: dict[str, Any]) -> _Su
         "a": a, "b": b, "accumulator": accumulator, "a_major": majors[0], "b_major": majors[1], "arch": arch,
         "a_source": "shared", **{name: requested[o] for name, o in options.items() if o in requested},
     }  # fmt: skip
-    check = check_tcgen05 if kind == "tcgen05" else check_wgmma_instruction
     return _Subject(check, arguments, options)
 
 
@@ -326,24 +316,27 @@ def _plain(text: str) -> Layout:
     return layout
 
 
-def _layout(text: str | None) -> AnyLayout | None:
-    return None if text is None else read_layout(text)
-
-
-def _ints(text: str | None) -> IntTuple | None:
+def _ints(text: str) -> IntTuple:
     """64x128, 64,128 or (64,128)."""
-    if text is None:
-        return None
     read = read_tree(text)
     return read if isinstance(read, tuple) else (read,)
 
 
-def _bits(text: str | None) -> int | None:
-    if text is None:
-        return None
+def _bits(text: str) -> int:
     if not re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}", text):
         raise ShapeError(f"--descriptor {text}: 64 bits are needed, such as 0x4000004000010040")
     return int(text, 0)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "box": _ints, "element_strides": _ints, "tile": _ints, "descriptor": _bits,
+    "shared": read_layout, "tv": read_layout, "source": read_layout,
+}  # fmt: skip
+"""The reader of each option that is a text."""
 
 
 # --- what is said --------------------------------------------------------------------------------------
@@ -373,7 +366,7 @@ def _command(subject: _Subject, repair: Repair, what: str) -> str:
         words = [what, ",".join(str(arguments[name]) for name in ("a", "b", "accumulator"))]
         words += ["--major", f"{arguments['a_major']},{arguments['b_major']}"]
     else:
-        positional = next(name for name, flag in subject.options.items() if not flag)
+        positional = next(name for name, flag in subject.options.items() if not flag and name != "op")
         words = [str(arguments.get("op", what)), str(arguments[positional])]
     for name, flag in subject.options.items():
         value = arguments.get(name)

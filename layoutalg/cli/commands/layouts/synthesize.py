@@ -106,9 +106,8 @@ class SynthesisAnswer(Answer, command="synthesize"):
     accesses: tuple[AccessAnswer, ...]
     """The accesses on the layout that was found."""
     certificate: CertificateAnswer
-    alternatives: tuple[Alternative, ...]
     ranking: tuple[Alternative, ...]
-    """The layout that was found and the alternatives, best first."""
+    """The layout that was found and others, best first."""
     refusal: str | None
     """Among what none was found, or that none exists."""
     notes: tuple[str, ...]
@@ -392,7 +391,6 @@ def _answer(view: _View) -> SynthesisAnswer:
         given=access_answers(view.before),
         accesses=access_answers(view.after),
         certificate=taken(CertificateAnswer, synthesis.certificate, checked=view.checked, proof=view.proof),
-        alternatives=(c for c in view.ranking if best is None or c.layout != best.layout),
         ranking=view.ranking,
         refusal=view.headline or None,
         notes=() if tile is None else (*_covered(tile), *tile.notes),
