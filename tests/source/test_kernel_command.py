@@ -82,15 +82,14 @@ REFUSED = (
     (f"{P}, float n) {{ for (int i = 0; i < n; ++i) p[i] = 1; }}", "--block 32", "--set n=VALUE"),
     (f"{P}) {{ for (;;) p[threadIdx.x] = 1; }}", "--block 32", "the turns of its loop"),
     (f"__device__ int f(float* p) {{ return f(p + 1); }} {P}) {{ f(p); }}", "--block 32", "f calls itself"),
-    (f"template <int N> {P}) {{ p[N] = 1; }}", "--block 32", "--set N=VALUE"),
     (f'#include "/etc/passwd"\n{P}) {{ p[threadIdx.x] = q[0]; }}', "--block 32", "undeclared identifier 'q'"),
     (f"{P}) {{ *(float4*)(p + threadIdx.x) = float4(); }}", "--block 32", "multiples of 16 bytes; lane 1"),
     (f"{P}, float n) {{ p[int(n) * threadIdx.x] = 1; return; p[5] = 2; }}", "--block 32", "none of"),
     ("#include <cute/tensor.hpp>\ntemplate <class S, class D> __global__ void move(S from, D to) {\n"
      "  Tensor s = from; Tensor d = to;\n  copy(s, d);\n}", "--block 32",
-     "column 3: call copy: what copy does"),
+     "column 3: call copy: the statement has an error"),
     *((TRANSPOSE, f"--block {words}", said) for words, said in (
-        ("0", "block is (0,)"), ("64x64", "a block has 4096 threads"), ("a", "--block 'a' is not"),
+        ("0", "cannot read the block '0'"), ("64x64", "a block has 4096 threads"), ("a", "cannot read the block 'a'"),
         ("32 --set n", "--set 'n' is not NAME=VALUE"), ("32 --set n=1;2", "NAME=VALUE with a number"),
         ("32 --set n=1 --set n=2", "names n twice"), ("32 --kernel other", "unknown kernel 'other'"),
         ("32 --set n=float", "the parameter n is a int"), ("32 --set m=4", "unknown name to set 'm'"))),
