@@ -89,7 +89,8 @@ REFUSED = (
      "  Tensor s = from; Tensor d = to;\n  copy(s, d);\n}", "--block 32",
      "column 3: call copy: the statement has an error"),
     *((TRANSPOSE, f"--block {words}", said) for words, said in (
-        ("0", "cannot read the block '0'"), ("64x64", "a block has 4096 threads"), ("a", "cannot read the block 'a'"),
+        ("0", "cannot read the block '0'"), ("a", "cannot read the block 'a'"),
+        ("64x64", "a block has 4096 threads"),
         ("32 --set n", "--set 'n' is not NAME=VALUE"), ("32 --set n=1;2", "NAME=VALUE with a number"),
         ("32 --set n=1 --set n=2", "names n twice"), ("32 --kernel other", "unknown kernel 'other'"),
         ("32 --set n=float", "the parameter n is a int"), ("32 --set m=4", "unknown name to set 'm'"))),
