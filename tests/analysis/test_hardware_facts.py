@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from layoutalg import analysis
 from layoutalg.analysis import (
     Access,
     GlobalReport,
     SharedReport,
     analyze,
+    batch_lanes,
     ideal_wavefronts,
     sectors,
+    served_batch,
+    traffic_batch,
+    warp_rule,
     wavefronts,
 )
 from layoutalg.errors import AlignmentError
@@ -57,7 +60,12 @@ def test_every_measured_row() -> None:
         kind = "sectors" if "sectors" in rows[0] else "wavefronts"
         offsets = np.array([[o or 0 for o in row["offsets"]] for row in rows])
         active = np.array([[o is not None for o in row["offsets"]] for row in rows])
-        counts = getattr(analysis, f"{kind}_batch")(name, offsets, active)
+        rule, machine = warp_rule(name, "global" if kind == "sectors" else "shared", "sm_90")
+        checked = batch_lanes(rule, machine, offsets, active)
+        if kind == "sectors":
+            counts = traffic_batch(rule, machine, *checked)[:, 0]
+        else:
+            counts = served_batch(rule, machine, *checked)[0]
         assert counts.tolist() == [row[kind] for row in rows], name
     assert len(ROWS) == 600
 
