@@ -52,8 +52,8 @@ left over stay idle (resident).  The rates are what fits best together, not thos
 rows are taken to be of one size.
 
 The epilogue of a tile comes behind it; in turns, the other consumer multiplies meanwhile.  C is waited for
-with or without turns (of 6 products 13 ways by ping-pong took 3 to 24 us longer with C than without), and once
-more for each box whose place in shared memory another box has first.
+with or without turns (13 ways by ping-pong of 6 products took 3 to 24 us longer with C than without), and
+once more for each box whose place in shared memory another box has first.
 
 The numbers are in the file of the board, fitted to times of 651 random problems on an H200 with a cold L2
 (2026-11-24 and 2026-11-30: tests/data/gemm_choice_sm90.json, and of product_ways.json the parts "crossed",
