@@ -44,8 +44,8 @@ A step is 128 bytes of k of any element, which tensor cores take equally long; w
 promoted, they are waited for besides, 64 rows of a consumer at a time.
 
 Where a product has few rows of tiles, all blocks ask for the same A at one time: 64x64 tiles without clusters
-took up to 1.45 of their time with clusters of 4 that share A (product_ways.json, up to 64 rows, where first
-choices of 154 products had 0.963 of the fastest without that term and 0.971 with it).
+took up to 1.45 of their time with clusters of 4 that share A.  First choices of 146 products of up to 64 rows
+(product_ways.json) have 0.972 of the fastest and 0.83 at least, without that term 0.966 and 0.69.
 
 Notes.  A cluster of 4 or 8 does not find all multiprocessors: those of a graphics processing cluster that are
 left over stay idle (resident).  The rates are what fits best together, not those of the hardware.  Groups of
@@ -55,10 +55,10 @@ The epilogue of a tile comes behind it; in turns, the other consumer multiplies 
 with or without turns (13 ways by ping-pong of 6 products took 3 to 24 us longer with C than without), and
 once more for each box whose place in shared memory another box has first.
 
-The numbers are in the file of the board, fitted to times of 651 random problems on an H200 with a cold L2
-(2026-11-24 and 2026-11-30: tests/data/gemm_choice_sm90.json, and of product_ways.json the parts "crossed",
-"4101" and "4302"), in which those up to twice the fastest of a problem count.  Of the others there, seed
-4201, the first choice of the family has 0.976 of the fastest; so it had of 4302 before that was fitted to.
+The numbers are in the file of the board, fitted to times of 690 random problems on an H200 with a cold L2
+(2026-11-24 to 2026-12-01: tests/data/gemm_choice_sm90.json, and of product_ways.json the parts "crossed",
+"4101", "4302" and "43117"), in which those up to twice the fastest of a problem count.  Of the others there,
+seed 4201, the first choice of the family has 0.976 of the fastest.
 By the time of promotion 64 products of 8-bit floats (2026-11-30, tests/data/gemm_choice_bytes.json) take
 within 1 % in the mean what is expected near the fastest, of which first choices have 0.979.
 """
