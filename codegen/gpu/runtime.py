@@ -224,8 +224,8 @@ def random_bytes(nbytes: int, seed: int) -> Any:
 
 
 def random_normal(elems: int, seed: int, element: str) -> Any:
-    """Standard normal numbers on the GPU: f64, f32 or f16, or bf16 as uint16; for integers, s8 and s32, those
-    that a byte holds.  Raises UnknownNameError."""
+    """Standard normal numbers on the GPU: f64, f32 or f16, or bf16 as uint16, e4m3 and e5m2 as uint8, rounded
+    towards 0; for integers, s8 and s32, those that a byte holds.  Raises UnknownNameError."""
     require_gpu()
     import cupy
 
@@ -233,11 +233,20 @@ def random_normal(elems: int, seed: int, element: str) -> Any:
     if element in ints:
         return cupy.random.RandomState(seed).randint(-128, 128, elems).astype(ints[element])
     kinds = {"f64": cupy.float64, "f32": cupy.float32, "tf32": cupy.float32, "f16": cupy.float16}
-    if element not in (*kinds, "bf16"):
-        raise UnknownNameError("element of random numbers", element, (*kinds, "bf16"))
+    cut = ("bf16", "e4m3", "e5m2")
+    if element not in (*kinds, *cut):
+        raise UnknownNameError("element of random numbers", element, (*kinds, *cut))
     wide = cupy.float64 if element == "f64" else cupy.float32
     x = cupy.random.RandomState(seed).standard_normal(elems, dtype=wide)
-    return (x.view(cupy.uint32) >> 16).astype(cupy.uint16) if element == "bf16" else x.astype(kinds[element])
+    if element == "bf16":
+        return (x.view(cupy.uint32) >> 16).astype(cupy.uint16)
+    if element in cut:
+        bits = x.astype(cupy.float16).view(cupy.uint16)
+        if element == "e4m3":  # its exponents are less by 8; what would be less than 2^-6 is 0
+            least = cupy.maximum((bits & 0x7FFF) >> 7, 8 << 3) - (8 << 3)
+            bits = (bits & 0x8000) | cupy.where(least < 8, 0, least) << 8
+        return (bits >> 8).astype(cupy.uint8)
+    return x.astype(kinds[element])
 
 
 def largest_difference(x: Any, y: Any, element: str) -> float:
