@@ -32,7 +32,6 @@ from layoutalg.codegen.costs.counters import (
     COUNTERS,
     ISSUED,
     is_counter,
-    is_replayed,
     predicted_counters,
 )
 from layoutalg.codegen.costs.enumerated import followed, traffic_enumerated

@@ -24,7 +24,7 @@ from layoutalg.kernels.tuning import Counted, count
 from layoutalg.kernels.tuning.counting import CASES
 from tests.gpu.counters import verdict
 
-RULE = "replayed beside data that arrives"
+RULE = "replayed beside other traffic"
 
 
 def line(what: str, cases: Sequence[Counted]) -> str:
