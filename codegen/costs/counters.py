@@ -65,10 +65,8 @@ def is_counter(name: str, predicted: int, counted: int, unrun: int = 0) -> bool:
     >>> is_counter("sectors loaded", 128, 129), is_counter(BYTES_READ, 1 << 20, (1 << 20) + 20000)
     (False, True)
     """
-    if name != BYTES_READ:
-        return counted == predicted
-    near = BYTES_SHARE * predicted + BYTES_MORE
-    return -near - unrun <= counted - predicted <= near
+    most = BYTES_SHARE * predicted + BYTES_MORE if name == BYTES_READ else 0
+    return -(most and most + unrun) <= counted - predicted <= most
 
 
 def predicted_counters(

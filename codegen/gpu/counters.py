@@ -97,7 +97,7 @@ class Compared:
     @property
     def unseen(self) -> bool:
         """True where wavefronts differ, and nothing is known of what was issued."""
-        return not ISSUED.keys().isdisjoint(self.apart) and not any(self.issued.values())
+        return bool(ISSUED.keys() & self.apart) and not any(self.issued.values())
 
     @property
     def missing(self) -> tuple[str, ...]:

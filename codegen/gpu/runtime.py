@@ -233,19 +233,16 @@ def random_normal(elems: int, seed: int, element: str) -> Any:
     if element in ints:
         return cupy.random.RandomState(seed).randint(-128, 128, elems).astype(ints[element])
     kinds = {"f64": cupy.float64, "f32": cupy.float32, "tf32": cupy.float32, "f16": cupy.float16}
-    cut = ("bf16", "e4m3", "e5m2")
-    if element not in (*kinds, *cut):
-        raise UnknownNameError("element of random numbers", element, (*kinds, *cut))
-    wide = cupy.float64 if element == "f64" else cupy.float32
-    x = cupy.random.RandomState(seed).standard_normal(elems, dtype=wide)
+    known = (*kinds, "bf16", "e4m3", "e5m2")
+    if element not in known:
+        raise UnknownNameError("element of random numbers", element, known)
+    x = cupy.random.RandomState(seed).standard_normal(elems, kinds["f64" if element == "f64" else "f32"])
     if element == "bf16":
         return (x.view(cupy.uint32) >> 16).astype(cupy.uint16)
-    if element in cut:
-        bits = x.astype(cupy.float16).view(cupy.uint16)
-        if element == "e4m3":  # its exponents are less by 8; what would be less than 2^-6 is 0
-            least = cupy.maximum((bits & 0x7FFF) >> 7, 8 << 3) - (8 << 3)
-            bits = (bits & 0x8000) | cupy.where(least < 8, 0, least) << 8
-        return (bits >> 8).astype(cupy.uint8)
+    if element in known[-2:]:
+        e4m3 = element == "e4m3"  # its exponents are less than those of f16 by 8, and have a bit less
+        bits = (x / 256 if e4m3 else x).astype(cupy.float16).view(cupy.uint16)
+        return ((bits >> 8 & 0x80) | (bits >> 8 - e4m3 & 0x7F)).astype(cupy.uint8)
     return x.astype(kinds[element])
 
 
