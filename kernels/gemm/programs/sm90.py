@@ -290,7 +290,7 @@ class _Writer:
                     factors = None
                     if self.factors:
                         factors = self.factors.at(corner, self.part.first_tile, self.part.tiles)
-                    promoted(k, acc, sums, self._steps(before), self.full, multiply, release, factors)
+                    promoted(k, acc, sums, before, self.part.tiles, self.full, multiply, release, factors)
                 else:
                     self._hold(acc)
                     with self._steps(before) as (kt, stage, parity):
