@@ -50,7 +50,13 @@ from layoutalg.kernels.gemm.times import (
     sm90_clock,
     tile_clock,
 )
-from layoutalg.kernels.gemm.validate import check_config, crosses, is_one_way, leaves_crossed, vectors_of_integers
+from layoutalg.kernels.gemm.validate import (
+    check_config,
+    crosses,
+    is_one_way,
+    leaves_crossed,
+    vectors_of_integers,
+)
 from layoutalg.kernels.identity import difference, distance, nearest
 from layoutalg.kernels.model import machine_of
 
