@@ -18,7 +18,6 @@ from layoutalg.codegen.costs.compiling import compiled
 from layoutalg.codegen.costs.cost import Cost, Costs, Prediction, describe, is_shared, total_costs, warp_costs
 from layoutalg.codegen.costs.count import (
     STATED,
-    AccessTraffic,
     copied,
     sequence_traffic,
     traffic,

@@ -241,15 +241,12 @@ def _start(
     shared, (m, n, k) = atom.a_in == "shared", atom.shape_mnk
     forms = immediates[: 1 + shared]
     more = dict(zip(_immediates(atom), immediates[1 + shared :], strict=True))
-    b_tile = SharedTile(
-        decode_descriptor(forms[-1]), "MN" if more.get("b_mn") else "K", atom.dtypes.b.nbytes, n, k
-    )
-    tiles: tuple[tuple[Any, SharedTile], ...] = ((b, b_tile),)
-    if shared:
-        a_tile = SharedTile(
-            decode_descriptor(forms[0]), "MN" if more.get("a_mn") else "K", atom.dtypes.a.nbytes, m, k
+    tiles = tuple(
+        (place, SharedTile(decode_descriptor(form), "MN" if more.get(mn) else "K", element.nbytes, size, k))
+        for (place, element, size, mn), form in zip(
+            ((a, atom.dtypes.a, m, "a_mn"), (b, atom.dtypes.b, n, "b_mn"))[1 - shared :], forms, strict=True
         )
-        tiles = ((a, a_tile), *tiles)
+    )
     scale = more.get("a_scale", 1) * more.get("b_scale", 1)
     multiply = functools.partial(_multiply, atom, scale, tuple(tile for _, tile in tiles))
     shape = (m, n, k, atom.dtypes.d.name)

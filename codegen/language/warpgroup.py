@@ -29,7 +29,7 @@ from layoutalg.codegen.expr import Const, Operand, simplify, terms
 from layoutalg.codegen.instr import PACKED, WGMMA_WAIT, find_wgmma, hold
 from layoutalg.codegen.language.fragment import Fragment
 from layoutalg.codegen.language.tensor import Tensor
-from layoutalg.codegen.program import MemRef, Shared
+from layoutalg.codegen.program import Shared
 from layoutalg.dtype import DType
 from layoutalg.errors import AlignmentError, ShapeError, UnsupportedError
 from layoutalg.layout import AnyLayout, ComposedLayout, Layout, concat, layout_size, leaves, modes
@@ -81,20 +81,19 @@ def start_products(
             k.Unroll(k.fresh("i"), layout_size(a_modes[0])) as i,
             k.Unroll(k.fresh("j"), layout_size(b_modes[0])) as j,
         ):
-            sides = [
-                x.at(0, n, *at) if isinstance(x, Tensor) else x[(None, n, *at)] for x, n in ((a, i), (b, j))
-            ]
-            starts = [_from_start(side) for side in sides if isinstance(side, MemRef)]
-            forms = [form + units for (form, _), (_, units) in zip(read, starts, strict=True)]
-            held = [side for side in sides if not isinstance(side, MemRef)]
-            k.do(instr, acc[None, i, j], *held, *(ref for ref, _ in starts), first, *forms, *scales, *turned)
+            (left, more), (right, units) = _from_start(a, (i, *at)), _from_start(b, (j, *at))
+            forms = [form + n for (form, _), n in zip(read, (more, units)[-len(read) :], strict=True)]
+            k.do(instr, acc[None, i, j], left, right, first, *forms, *scales, *turned)
 
 
-def _from_start(side: MemRef) -> tuple[MemRef, int]:
-    """The place of an operand without the constant of its index, and that in units of 16 bytes: the start in
-    the descriptor, which a compiler does not work out anew for each step of K then."""
-    units = max(0, sum(x.value for x in terms(side.index) if isinstance(x, Const)) // CHUNK_BYTES)
-    return replace(side, index=simplify(side.index - CHUNK_BYTES * units)), units
+def _from_start(part: Tensor | Fragment, at: tuple[Operand, ...]) -> tuple[Any, int]:
+    """An operand, in shared memory without the constant of its index, and that in units of 16 bytes: a start
+    in the descriptor is not worked out anew for each step of K."""
+    if isinstance(part, Fragment):
+        return part[(None, *at)], 0
+    whole = part.at(0, *at)
+    units = max(0, sum(x.value for x in terms(whole.index) if isinstance(x, Const)) // CHUNK_BYTES)
+    return replace(whole, index=simplify(whole.index - CHUNK_BYTES * units)), units
 
 
 def wait_for_products(k: KernelBuilder, newest: int = 0, *held: Fragment) -> None:
