@@ -1,4 +1,4 @@
-"""Pages of docs/ that the library writes itself: the cookbook of swizzles, facts of the hardware, limits.
+"""Pages of docs/ that the library writes itself: the cookbook of swizzles, and facts of the hardware.
 
     python -m tests.docs.pages        writes them, and the regions of docs/figures.json; then read the diff
 
@@ -15,7 +15,6 @@ from layoutalg import arch as facts
 from layoutalg import legality
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import Layout
-from layoutalg.limits import Most
 from layoutalg.synthesis import TileSynthesis, check_certificate, synthesize_tile
 from tests.docs import figures
 from tests.docs.tables import table
@@ -216,7 +215,12 @@ traits (`tests/atoms/test_blackwell.py`), and differ in two documented places:
 ## Load modes of TMA
 
 {loads}
-{requests}"""
+## Limits of a request
+
+A request past a limit is refused by an error that says what was asked, what the limit is, and what helps
+where something does. What hardware or a format allows is stated above; the limits of requests, with their
+units, are a table in [limits.py](../layoutalg/limits.py).
+"""
 
 MARKS: tuple[facts.Provenance, ...] = ("measured", "documented", "assumed")
 INSTRUCTION_HEAD = (
@@ -286,23 +290,7 @@ def hardware() -> str:
         modes=table(MODE_HEAD, map(_mode, facts.SWIZZLE_MODES.values())),
         kinds=sourced(KIND_HEAD, map(_sizes, facts.TCGEN05_KINDS.values())),
         loads=table(("mode", "direction", "architectures", "needs"), map(_load, legality.LOAD_MODES)),
-        requests=limits(),
     )
-
-
-LIMITS = """## Limits of a request
-
-A request past a limit is refused by an error that says what was asked, what the limit is, and what helps
-where something does. What hardware or a format allows is stated above. Names are those of
-`layoutalg.limits.Most`.
-
-{limits}"""
-
-
-def limits() -> str:
-    """The limits that a request can meet."""
-    rows = ((m.name, f"{m.number:,}", m.unit, m.protects, m.lift or "-") for m in Most)
-    return LIMITS.format(limits=table(("limit", "most", "of what", "protects", "what helps"), rows))
 
 
 PAGES = {"cookbook.md": cookbook, "hardware.md": hardware}
