@@ -84,13 +84,18 @@ COOKBOOK = """# Cookbook: which swizzle
 
 For row-major tiles in shared memory and the accesses to them: the layout without bank conflicts that
 `layoutalg synthesize` finds. In the columns: *TMA*, the swizzle mode in which TMA writes the layout;
-*wgmma*, the operands of wgmma that it can be; *by padding*, longer rows without conflicts, with their extra
-memory. bN is the load or store of one element of N bits. Where no layout is free of conflicts,
+*wgmma*, the operands of wgmma that it can be (neither takes those of the other sections); *by padding*,
+longer rows without conflicts, with their extra memory. bN is the load or store of one element of N bits. Where no layout is free of conflicts,
 `layoutalg synthesize` shows the best one. `python -m tests.docs.pages` writes this page and checks each
 certificate again; a test compares the page with what the library finds.
 
 For other tiles, accesses, element types and buffers of stages, see [synthesis](synthesis.md).
 """
+
+
+COLUMNS = ("tile", "type", "layout", "TMA", "wgmma", "by padding")
+MATRIX_COLUMNS = ("TMA", "wgmma")
+"""Columns that only tiles of a matrix product have."""
 
 
 def needs(count: int | None = None) -> str:
@@ -107,7 +112,9 @@ def needs(count: int | None = None) -> str:
             for accesses in lists
         }
         (rows,) = tables  # what stands in one section has one table
-        shown = table(("tile", "type", "layout", "TMA", "wgmma", "by padding"), rows)
+        here = [i for i, name in enumerate(COLUMNS) if elements == MATRIX or name not in MATRIX_COLUMNS]
+        assert {row[i] for row in rows for i in range(len(COLUMNS)) if i not in here} <= {"no", "-"}
+        shown = table([COLUMNS[i] for i in here], [[row[i] for i in here] for row in rows])
         parts.append(f"## {heading}\n\nAccesses: `{'`; or `'.join(named)}`.\n\n{shown}")
     return "\n".join(parts)
 
