@@ -31,7 +31,7 @@ from layoutalg.kernels.model import Clock, Expected, moved_bytes, stream_us
 from layoutalg.kernels.modes import compact_strides
 from layoutalg.kernels.quantize.problem import LARGEST, TARGETS, QuantizeProblem, quantize_problem
 
-THREADS, MOST_ELEMENTS, UNIT_BYTES, WORD_BYTES = 256, 32, 16, 4
+THREADS, MOST_ELEMENTS, UNIT_BYTES, WORD_BYTES = 256, 16, 16, 4
 INFINITY, MANTISSA_BITS = 0x7F800000, 23
 INVERSE_OF_LARGEST = 0x00400000
 """2^-127 as a float."""
@@ -51,10 +51,10 @@ class QuantizeConfig:
 def candidates(p: QuantizeProblem, arch: str | Arch = DEFAULT_ARCH) -> Iterator[Candidate]:
     """Vectors from the widest on, each with the reason why it cannot be.
 
-    >>> [(c.config.vec, c.why) for c in candidates(quantize_problem("mxfp8", (5, 35)))][4:]
+    >>> [(c.config.vec, c.why) for c in candidates(quantize_problem("mxfp8", (5, 35)))][3:]
     [(2, 'vectors of 2 elements: rows of 35 bf16 start inside of words'), (1, '')]
     """
-    vec = min(MOST_ELEMENTS, p.format.block)
+    vec = MOST_ELEMENTS
     while vec * p.result.bits >= 8:
         unit = gcd(p.shape[1], vec)
         reason = None
