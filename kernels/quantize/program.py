@@ -4,7 +4,7 @@ A thread holds `vec` neighbouring elements of a block, so that a few lanes have 
 element by a butterfly; each of them computes the scale, and the first one stores it.  Rows that vectors do
 not divide are moved in units of their largest common divisor.  Vectors are counted along padded rows, so that
 padding is written too.  A thread has one vector: with two, whose loads are in flight together, it holds 49
-instead of 34 registers, and 13 of 18 drawn matrices took longer on an H200 (2026-12-01, seed 1405).
+instead of 34 registers, and 15 of 18 drawn matrices took longer on an H200 (2026-12-01, seed 1405).
 
     number of a vector = part of a block + parts * (block of a row + blocks * row)
 """
