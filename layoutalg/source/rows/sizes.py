@@ -16,7 +16,7 @@ from layoutalg.source.terms import SIZE, ZERO, Sum, atoms_of, constant, sizes, s
 TAKEN = 1024
 """The value that is taken for a size that is not given: a multiple of every tile, and past each thread."""
 
-MOST_TAKEN = 32
+MOST_TAKEN = 192
 """Assignments of values that are tried for an access."""
 
 
@@ -147,7 +147,8 @@ class Open:
 
     def _assignments(self, names: Sequence[str], touches: Sequence[Touch]) -> Iterator[dict[str, int]]:
         """Values for names: sizes first, then small ones, no least one where conditions have a most one,
-        those that rise or fall in the order of the parameters, then those at which conditions change."""
+        those that rise or fall in the order of the parameters, then those at which conditions change, and
+        none of some parameters."""
         changes: dict[str, set[int]] = {name: set() for name in names}
         below, above = set[str](), set[str]()  # a number that is at least, or at most, what one of these is
         for atom in atoms_of(*(c for touch in touches for c in touch.conditions)):
@@ -165,9 +166,14 @@ class Open:
         for ordered in (order, order[::-1]):
             rising = {name: TAKEN * at for at, name in enumerate(ordered, 1)}
             yield {name: self._within(name, rising.get(name, TAKEN << 6)) for name in names}
-        for name in names:
-            for value in (0, 1, 2, *sorted(changes[name])):
-                yield {other: self._within(other, value if other == name else TAKEN) for other in names}
+        each = {name: (1, 0, 2, *sorted(changes[name])) for name in names}
+        for others in (TAKEN, TAKEN - 1):  # of the second one, all bits are set
+            for at in range(max(map(len, each.values()))):
+                for name in (name for name in names if at < len(each[name])):
+                    yield {o: self._within(o, each[name][at] if o == name else others) for o in names}
+            rows = [name for name in self.ranges if name in names]
+            for first, last in itertools.combinations(range(len(rows) + 1), 2):  # parameters in a row
+                yield {o: self._within(o, 0 if o in rows[first:last] else others) for o in names}
 
     def _within(self, name: str, value: int) -> int:
         low, high = self.ranges[name]
