@@ -18,8 +18,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule
@@ -116,6 +116,23 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
         out = sum_of(out, Cost(part.instructions * times, part.total * times, part.ideal * times, part.worst,
                                part.useful_bytes * times, part.lanes))  # fmt: skip
     return out
+
+
+def bounds_of(touches: Sequence[Touch], launch: Launch, machine: Arch) -> tuple[int, int] | None:
+    """Fewest and most wavefronts or sectors of an instruction, over all data; None where more lacks.
+
+    The fewest are those of one address, by one lane where the others may be off; the most those of addresses
+    a whole line apart.
+    """
+    unread = [touch for touch in touches if touch.why]
+    if not unread or any(not (touch.data and touch.width) for touch in unread):
+        return None
+    warp = Launch((min(math.prod(launch.block), machine.lanes), 1, 1), None)
+    lane = lane_variables(warp.block)[0]
+    alone = () if "matrix" in unread[0].op else (compare("==", lane, constant(0)),)
+    near = replace(unread[0], turns=(), offset=constant(0), conditions=alone)
+    far = replace(near, offset=scale(lane, machine.line_bytes), conditions=())
+    return cost_of(near, warp, machine).total, cost_of(far, warp, machine).total
 
 
 def _check(touch: Touch) -> None:
