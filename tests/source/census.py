@@ -106,6 +106,8 @@ def value_of(name: str, text: str) -> str:
         return "float"
     if re.search(rf"\bbool\s+{re.escape(name)}\b", text):
         return "1"
+    if re.search(r"dims?$|rank$", name):
+        return "2"
     return "1024" if name.islower() else "32"
 
 
