@@ -98,10 +98,13 @@ def _threads(block: tuple[int, int, int]) -> dict[str, Any]:
     return {"x": thread % x, "y": thread // x % y, "z": thread // (x * y), "thread": thread}
 
 
-def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = False) -> Cost:
+def cost_of(
+    touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = False, most: int = Most.LANES.number
+) -> Cost:
     """The cost of an access over all turns of its loops, in one block or in all blocks of the grid.
 
-    Raises AlignmentError for lanes that are not aligned, ResourceError for more classes than are counted.
+    Raises AlignmentError for lanes that are not aligned, ResourceError for more classes than are counted, and
+    for more lanes in them than `most`.
     """
     rule = rule_of(touch.op, machine)
     warp_rule(rule.name, rule.space, machine)
@@ -111,7 +114,7 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
     _check(touch)
     uniform = _Uniform(touch, turns, launch, period_of(rule, machine), enumerated)
     out = Cost()
-    for env, counts, times in uniform.classes():
+    for env, counts, times in uniform.classes(most):
         part = _counted(touch, rule, machine, launch, env, counts)
         out = sum_of(out, Cost(part.instructions * times, part.total * times, part.ideal * times, part.worst,
                                part.useful_bytes * times, part.lanes))  # fmt: skip
@@ -172,7 +175,7 @@ class _Uniform:
         self.idle = math.prod(turns[n] for n in turns if n not in inside and n not in self.shifting)
         self.enumerated = enumerated
 
-    def classes(self) -> Iterator[tuple[dict[str, Any], Any, int]]:
+    def classes(self, most: int) -> Iterator[tuple[dict[str, Any], Any, int]]:
         """Yield (values of the variables, the turns and blocks that each represents, a factor for all).
 
         Arrays are of limited length; "shift" is added to the address.
@@ -187,7 +190,8 @@ class _Uniform:
         else:
             Most.BLOCKS.guard(total, "turns and blocks that an access tells apart")
         keys, counts = self._representatives(total)
-        Most.LANES.guard(len(keys) * len(remainders) * threads, "lanes of an access that are looked at")
+        if (lanes := len(keys) * len(remainders) * threads) > most:
+            raise ResourceError("lanes of an access that are looked at", lanes, most)
         rows = max(1, _CHUNK // threads)
         for shift, times in remainders:
             for at in range(0, len(keys), rows):

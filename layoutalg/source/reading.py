@@ -538,7 +538,7 @@ class _Reading:
         parts = [f"counted with {' and '.join(others)}"] if others else []
         return "; ".join([*parts, *([joined.words] if joined is not None else [])]) or None
 
-    def _cost(self, touches: Sequence[Touch]) -> Cost:
+    def _cost(self, touches: Sequence[Touch], most: int) -> Cost:
         total = Cost()
         for original in touches:  # whole lines further, an access costs the same
             at = add(original.offset, constant(original.offset.constant // _WHOLE * -_WHOLE))
@@ -546,7 +546,7 @@ class _Reading:
             sums = touch.offset.key, *(c.key for c in touch.conditions)
             key = touch.op, touch.block, touch.turns, sums
             if key not in self.costs:
-                self.costs[key] = cost_of(touch, self.launch, self.machine)
+                self.costs[key] = cost_of(touch, self.launch, self.machine, most=most)
             total = sum_of(total, self.costs[key])
         return total
 

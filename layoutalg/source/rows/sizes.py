@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from layoutalg.arch import Arch
 from layoutalg.errors import LayoutAlgError, UnsupportedError
+from layoutalg.limits import Most
 from layoutalg.source.costs import LANE_NAMES, Cost, period_of, rule_of
 from layoutalg.source.machine import ASKED, Bound, Touch
 from layoutalg.source.terms import SIZE, ZERO, Sum, atoms_of, constant, sizes, substitute, unwrapped, variable
@@ -17,7 +18,13 @@ TAKEN = 1024
 """The value that is taken for a size that is not given: a multiple of every tile, and past each thread."""
 
 MOST_TAKEN = 192
-"""Assignments of values that are tried for an access."""
+"""Assignments of values that are tried for an access, until one brings a lane to it."""
+
+FEW_TAKEN = 32
+"""Assignments of values with which an access is looked for at its worst."""
+
+FEW_LANES = 1 << 23
+"""Lanes that are looked at with each of them; if they are too many with each, the first has more."""
 
 
 class Sized(NamedTuple):
@@ -53,7 +60,7 @@ class Open:
         return {name for each in sums for v in each.variables for name in self.of.get(v, ())}
 
     def sized(
-        self, touches: Sequence[Touch], machine: Arch, count: Callable[[Sequence[Touch]], Cost]
+        self, touches: Sequence[Touch], machine: Arch, count: Callable[[Sequence[Touch], int], Cost]
     ) -> Sized:
         """The cost of an access by its touches, with the first values with which it is at its worst.
 
@@ -62,7 +69,7 @@ class Open:
         reached = [touch for touch in touches if not touch.never]
         names = sorted(set().union(*(self._all_names(touch) for touch in reached)))
         if not names:
-            return Sized(count(touches), list(touches), {}, (), ())
+            return Sized(count(touches, Most.LANES.number), list(touches), {}, (), ())
         touches = reached
         rule = rule_of(touches[0].op, machine)
         period, shared = period_of(rule, machine), rule.space == "shared"
@@ -71,11 +78,15 @@ class Open:
         every = moving.union(*(self._times(touch) for touch in touches))
         best: Sized | None = None
         failed: LayoutAlgError | None = None
-        for taken in itertools.islice(self._assignments(names, touches), MOST_TAKEN):
+        tries = [*itertools.islice(self._assignments(names, touches), MOST_TAKEN)]
+        each = [(taken, FEW_LANES) for taken in tries] + [(tries[0], Most.LANES.number)]
+        for at, (taken, most) in enumerate(each):
+            if best is not None and at >= FEW_TAKEN:
+                break
             try:
                 own = [self.with_values(touch, taken) for touch in touches]
-                cost = count(own)
-                unmasked = count([self._full(*pair) for pair in zip(touches, own, strict=True)])
+                cost = count(own, most)
+                unmasked = count([self._full(*pair) for pair in zip(touches, own, strict=True)], most)
                 full = cost.ways == unmasked.ways
             except LayoutAlgError as error:
                 failed = failed or error
