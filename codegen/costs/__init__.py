@@ -18,7 +18,6 @@ from layoutalg.codegen.costs.compiling import compiled
 from layoutalg.codegen.costs.cost import Cost, Costs, Prediction, describe, is_shared, total_costs, warp_costs
 from layoutalg.codegen.costs.count import (
     STATED,
-    AccessTraffic,
     copied,
     sequence_traffic,
     traffic,
@@ -32,7 +31,6 @@ from layoutalg.codegen.costs.counters import (
     COUNTERS,
     ISSUED,
     is_counter,
-    is_replayed,
     predicted_counters,
 )
 from layoutalg.codegen.costs.enumerated import followed, traffic_enumerated

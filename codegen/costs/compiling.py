@@ -52,8 +52,8 @@ Words: TypeAlias = "frozenset[tuple[str, int]]"
 Key: TypeAlias = "tuple[str, int, int]"
 """Loads ("ld") or stores ("st") by their bytes and the constant of their address."""
 
-Code: TypeAlias = "Mapping[Key, bool | None]"
-"""Accesses of machine code: whether some lanes alone make them, None where both is the case."""
+Code: TypeAlias = "Mapping[Key, int]"
+"""Accesses of machine code, and the most conditions of lanes behind which it makes one."""
 
 UNREAD: Code = MappingProxyType({})
 """Machine code that nobody has read: the program's accesses stay as they are written."""
@@ -180,25 +180,27 @@ def _words(ref: RegRef) -> set[tuple[str, int]]:
     return {(ref.reg.name, n) for n in range(whole)}
 
 
-def _settled(body: Body, live: Words, code: Code) -> Body:
-    """A body whose computations and loads are where they are used; `live` are the words used after it."""
+def _settled(body: Body, live: Words, code: Code, depth: int = 0) -> Body:
+    """A body whose computations and loads are where they are used; `live` are the words used after it, and
+    `depth` the conditions that it is behind."""
     out: Body = ()
     after = live
     for s in reversed(body):
         if bodies(s):
             used = after | _effects(s).reads if isinstance(s, For) else after
-            s = with_bodies(s, lambda inner, used=used: _settled(inner, used, code))  # type: ignore[misc]
-        out = _placed(s, out, live, code)
+            within = depth + isinstance(s, If)
+            s = with_bodies(s, lambda inner, used=used, n=within: _settled(inner, used, code, n))  # type: ignore[misc]
+        out = _placed(s, out, live, code, depth)
         after |= _effects(s).reads
     return out
 
 
-def _placed(s: Stmt, body: Body, live: Words, code: Code) -> Body:
+def _placed(s: Stmt, body: Body, live: Words, code: Code, depth: int) -> Body:
     """The body with a statement in front, or in the one branch that uses it, or nowhere."""
     mine = _effects(s)
     if not isinstance(s, Do) or not mine.writes or not _only_computes(s):
         return (s, *body)
-    movable = not mine.loads or ((key := _key(s)) is not None and code.get(key, False) is not False)
+    movable = not mine.loads or ((key := _key(s)) is not None and code.get(key, 0) > depth)
     for n, other in enumerate(body):
         its = _effects(other)
         kills = isinstance(other, Do) and mine.writes <= its.writes
@@ -208,7 +210,7 @@ def _placed(s: Stmt, body: Body, live: Words, code: Code) -> Body:
                 return (s, *body)
             if _effects(If(other.condition, other.orelse)).reads & mine.writes:
                 return (s, *body)
-            inner = _placed(s, other.body, later, code)
+            inner = _placed(s, other.body, later, code, depth + 1)
             return (*body[:n], replace(other, body=inner), *body[n + 1 :])
         if kills:
             return body

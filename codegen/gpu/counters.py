@@ -29,7 +29,6 @@ from layoutalg.codegen.costs import (
     COUNTERS,
     ISSUED,
     is_counter,
-    is_replayed,
     predicted_counters,
 )
 from layoutalg.codegen.gpu.launch import CompiledSequence, compile_sequence, load_sequence
@@ -57,18 +56,18 @@ _WRITTEN = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 @dataclass(frozen=True, slots=True)
 class Run:
     """Compiled kernels and their arguments: NumPy arrays and numbers by name; what is predicted of their
-    counters, and whether data arrives in shared memory while they access it."""
+    counters, and the bytes of machine code that count as read and may not be run."""
 
     compiled: CompiledSequence
     given: Mapping[str, Any]
     predicted: Mapping[str, int] = field(default_factory=dict)
-    replayed: bool = False
+    unrun: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Numbers by the names of COUNTERS: predicted, counted, and where they differ and wavefronts may be
-    replayed, those that instructions `issued` by their addresses.
+    """Numbers by the names of COUNTERS: predicted, counted, and where wavefronts differ, those that
+    instructions `issued` by their addresses; with the bytes of machine code that may not be run.
 
     >>> case = Compared({"wavefronts stored": 64}, {"wavefronts stored": 71}, {"wavefronts stored": 64})
     >>> case.replayed, case.apart, case.missing
@@ -78,10 +77,12 @@ class Compared:
     predicted: Mapping[str, int] = field(default_factory=dict)
     counted: Mapping[str, int] = field(default_factory=dict)
     issued: Mapping[str, int] = field(default_factory=dict)
+    unrun: int = 0
 
     @property
     def _differ(self) -> Iterator[str]:
-        return (x for x, n in self.predicted.items() if not is_counter(x, n, self.counted.get(x, n)))
+        counted = self.counted
+        return (x for x, n in self.predicted.items() if not is_counter(x, n, counted.get(x, n), self.unrun))
 
     @property
     def replayed(self) -> tuple[str, ...]:
@@ -95,8 +96,8 @@ class Compared:
 
     @property
     def unseen(self) -> bool:
-        """True where counters differ, and nothing is known of what was issued."""
-        return bool(self.apart) and not any(self.issued.values())
+        """True where wavefronts differ, and nothing is known of what was issued."""
+        return bool(ISSUED.keys() & self.apart) and not any(self.issued.values())
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -117,23 +118,23 @@ def predicted_run(
     predicted = predicted_counters(sequence, _numbers(given), arch, map(shared_accesses, code))
     if data_bytes is not None and len(code) == 1:
         predicted[BYTES_READ] = data_bytes + code[0].nbytes + BESIDE_BYTES
-    return Run(compiled, given, predicted, is_replayed(sequence))
+    return Run(compiled, given, predicted, sum(one.nbytes for one in code))
 
 
 def compare(runs: Sequence[Run]) -> list[Compared | str]:
     """Runs beside their counters, or why one failed.  Raises as `count_launches` does.
 
-    Where wavefronts that may be replayed differ, the run is launched again for those that were issued.
+    Where wavefronts differ, the run is launched again for those that were issued.
     """
     metrics = {name: (metric,) for name, metric in COUNTERS.items()}
     found = [
         out
         if isinstance(out, str)
-        else Compared(run.predicted, {x: n for x, n in out.items() if x in run.predicted})
+        else Compared(run.predicted, {x: n for x, n in out.items() if x in run.predicted}, unrun=run.unrun)
         for run, out in zip(runs, _sums(runs, metrics), strict=True)
     ]
     for _ in range(2):  # the instrumented launch of 1 in 15 counted nothing
-        again = [n for n, x in enumerate(found) if runs[n].replayed and isinstance(x, Compared) and x.unseen]
+        again = [n for n, x in enumerate(found) if isinstance(x, Compared) and x.unseen]
         for n, out in zip(again, _sums([runs[n] for n in again], ISSUED), strict=True):
             if isinstance(one := found[n], Compared):
                 found[n] = out if isinstance(out, str) else replace(one, issued=out)

@@ -224,8 +224,8 @@ def random_bytes(nbytes: int, seed: int) -> Any:
 
 
 def random_normal(elems: int, seed: int, element: str) -> Any:
-    """Standard normal numbers on the GPU: f64, f32 or f16, or bf16 as uint16; for integers, s8 and s32, those
-    that a byte holds.  Raises UnknownNameError."""
+    """Standard normal numbers on the GPU: f64, f32 or f16, or bf16 as uint16, e4m3 and e5m2 as uint8, rounded
+    towards 0; for integers, s8 and s32, those that a byte holds.  Raises UnknownNameError."""
     require_gpu()
     import cupy
 
@@ -233,11 +233,17 @@ def random_normal(elems: int, seed: int, element: str) -> Any:
     if element in ints:
         return cupy.random.RandomState(seed).randint(-128, 128, elems).astype(ints[element])
     kinds = {"f64": cupy.float64, "f32": cupy.float32, "tf32": cupy.float32, "f16": cupy.float16}
-    if element not in (*kinds, "bf16"):
-        raise UnknownNameError("element of random numbers", element, (*kinds, "bf16"))
-    wide = cupy.float64 if element == "f64" else cupy.float32
-    x = cupy.random.RandomState(seed).standard_normal(elems, dtype=wide)
-    return (x.view(cupy.uint32) >> 16).astype(cupy.uint16) if element == "bf16" else x.astype(kinds[element])
+    known = (*kinds, "bf16", "e4m3", "e5m2")
+    if element not in known:
+        raise UnknownNameError("element of random numbers", element, known)
+    x = cupy.random.RandomState(seed).standard_normal(elems, kinds["f64" if element == "f64" else "f32"])
+    if element == "bf16":
+        return (x.view(cupy.uint32) >> 16).astype(cupy.uint16)
+    if element in known[-2:]:
+        e4m3 = element == "e4m3"  # its exponents are less than those of f16 by 8, and have a bit less
+        bits = (x / 256 if e4m3 else x).astype(cupy.float16).view(cupy.uint16)
+        return ((bits >> 8 & 0x80) | (bits >> 8 - e4m3 & 0x7F)).astype(cupy.uint8)
+    return x.astype(kinds[element])
 
 
 def largest_difference(x: Any, y: Any, element: str) -> float:

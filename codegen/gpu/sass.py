@@ -302,16 +302,16 @@ _WIDTHS = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16}
 _PLACE = re.compile(r"\[[^\]]*?(?:\+0x([0-9a-f]+))?\]")
 
 
-def shared_accesses(function: SassFunction) -> Mapping[tuple[str, int, int], bool | None]:
-    """The loads ("ld") and stores ("st") of shared memory by their bytes and the constant of their address.
+def shared_accesses(function: SassFunction) -> Mapping[tuple[str, int, int], int]:
+    """The loads ("ld") and stores ("st") of shared memory by their bytes and the constant of their address:
+    the most conditions of lanes that one is behind.
 
-    True: some lanes alone make them, under a predicate, or behind a branch or an exit that the last store is
-    not behind; None where accesses of one constant are made in both ways.
+    A condition is a predicate, a branch, or the exits before, none of which the last store is behind.
 
     >>> shared_accesses(SassFunction("f", (SassInstruction(0, "LDS.64 R2, [R4+0x80]", "@P0"),), {}))
-    {('ld', 8, 128): True}
+    {('ld', 8, 128): 1}
     """
-    found: dict[tuple[str, int, int], set[bool]] = {}
+    found: dict[tuple[str, int, int], int] = {}
     ends, behind, stored = {n: name for name, n in function.labels.items()}, set[str](), frozenset[str]()
     for n, instruction in enumerate(function.instructions):
         behind.discard(ends.get(n, ""))
@@ -322,13 +322,11 @@ def shared_accesses(function: SassFunction) -> Mapping[tuple[str, int, int], boo
         elif guard and target and target["label"]:
             behind.add(target["label"])
         elif base in ("LDS", "STS") and (place := _PLACE.search(instruction.text)):
-            way, nbytes = base[:2].lower(), _WIDTHS.get(opcode.removeprefix(base), 4)
+            key = base[:2].lower(), _WIDTHS.get(opcode.removeprefix(base), 4), int(place[1] or "0", 16)
             if base == "STS" and not guard:
                 stored = frozenset(behind)
-            found.setdefault((way, nbytes, int(place[1] or "0", 16)), set()).add(
-                bool(guard or behind - stored)
-            )
-    return {key: ways.pop() if len(ways) == 1 else None for key, ways in found.items()}
+            found[key] = max(found.get(key, 0), bool(guard) + len(behind - stored))
+    return found
 
 
 def disassemble(image: bytes, *, encodings: bool = False, lines: bool = False) -> str:

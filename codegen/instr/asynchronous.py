@@ -230,15 +230,12 @@ BULK_COMMIT = in_ptx(
     "bulk_commit", "cp.async.bulk.commit_group;", Asked("tma.commit"),
     requires=SM_90,
 )  # fmt: skip
-BULK_WAIT = in_ptx(
-    "bulk_wait", "cp.async.bulk.wait_group %0;",
-    Asked("tma.wait", (("written", True),)),
-    imm("newest"), requires=SM_90,
-)  # fmt: skip
-BULK_WAIT_READ = in_ptx(
-    "bulk_wait_read", "cp.async.bulk.wait_group.read %0;",
-    Asked("tma.wait", (("written", False),)),
-    imm("newest"), requires=SM_90,
+BULK_WAIT, BULK_WAIT_READ = (
+    in_ptx(
+        f"bulk_wait{name}", f"cp.async.bulk.wait_group{modifier} %0;",
+        Asked("tma.wait", (("written", not name),)), imm("newest"), requires=SM_90,
+    )
+    for name, modifier in (("", ""), ("_read", ".read"))
 )  # fmt: skip
 
 
@@ -263,31 +260,27 @@ FENCE_BARRIER_INIT = in_ptx(
 """The initialisations of mbarriers before it become visible to TMA and to the blocks of the cluster."""
 
 
-def _setmaxnreg(way: str) -> Instr:
-    name = f"setmaxnreg_{way}"
-    return Instr(
-        name,
-        (imm("count"),),
-        f'void {name}() {{\n    asm volatile("setmaxnreg.{way}.sync.aligned.u32 %0;" :: "n"(count));\n}}',
+SETMAXNREG_INC, SETMAXNREG_DEC = (
+    in_ptx(
+        f"setmaxnreg_{way}", f"setmaxnreg.{way}.sync.aligned.u32 %0;",
         nothing,  # the number of registers of a thread is the compiler's business
-        Requires(sm=90, warp_converged=True, warpgroup_converged=True, arch_specific=True),
+        imm("count"),
+        requires=Requires(sm=90, warp_converged=True, warpgroup_converged=True, arch_specific=True),
     )
-
-
-SETMAXNREG_INC, SETMAXNREG_DEC = _setmaxnreg("inc"), _setmaxnreg("dec")
+    for way in ("inc", "dec")
+)  # fmt: skip
 """Registers of each thread of a warpgroup taken and given back: 24 to 256 of them, a multiple of 8.  A kernel
 with them is compiled for the one block per multiprocessor that its threads fill."""
 
 
 # --- clusters and grids ------------------------------------------------------------------------------------
 
-CLUSTER_ARRIVE = in_ptx(
-    "cluster_arrive", "barrier.cluster.arrive.release.aligned;",
-    Asked("cluster.arrive", (("relaxed", False),)), requires=_WHOLE_WARP,
-)  # fmt: skip
-CLUSTER_ARRIVE_RELAXED = in_ptx(
-    "cluster_arrive_relaxed", "barrier.cluster.arrive.relaxed.aligned;",
-    Asked("cluster.arrive", (("relaxed", True),)), requires=_WHOLE_WARP,
+CLUSTER_ARRIVE, CLUSTER_ARRIVE_RELAXED = (
+    in_ptx(
+        f"cluster_arrive{name}", f"barrier.cluster.arrive.{order}.aligned;",
+        Asked("cluster.arrive", (("relaxed", bool(name)),)), requires=_WHOLE_WARP,
+    )
+    for name, order in (("", "release"), ("_relaxed", "relaxed"))
 )  # fmt: skip
 CLUSTER_WAIT = in_ptx(
     "cluster_wait", "barrier.cluster.wait.acquire.aligned;",

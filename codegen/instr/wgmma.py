@@ -2,13 +2,14 @@
 
 The idea.  An instruction is one of CuTe's SM90 atoms; everything it needs follows from the atom: the words of
 D and of an A in registers, the PTX text, what is added.  An operand in shared memory is a place and a form,
-the bits of its descriptor without the start address:
+the bits of its descriptor, whose start counts from the place:
 
-    wgmma_m64n128k16_f32_f16_f16_ss<0x4000004000010000ull, 0x4000004000010000ull, 1, 1, 0, 0>(
-        acc[0], tile_a + kk * 32, tile_b + kk * 32, 1)
+    wgmma_m64n128k16_f32_f16_f16_ss<0x4000004000010002ull, 0x4000004000010002ull, 1, 1, 0, 0>(
+        acc[0], tile_a + stage * 16384, tile_b + stage * 16384, 1)
 
-a and b start where the places are; `accumulate` 0 forgets what was in D; the scales are 1 or -1, and exist
-for sums of f16 and f32; a_mn and b_mn are 1 for MN-major operands, and exist for elements of 16 bits.
+Here a and b start 2 times 16 bytes behind the places; `accumulate` 0 forgets what was in D; the scales are 1
+or -1, and exist for sums of f16 and f32; a_mn and b_mn are 1 for MN-major operands, and exist for elements of
+16 bits.
 
     WGMMA_FENCE          before the first wgmma, and after D or A was touched by anything else
     find_wgmma(atom)     starts; D, A in registers, and the bytes of both tiles are its own from here on
@@ -84,7 +85,7 @@ class SharedTile:
     k: int
 
     def chunks(self, start_bytes: int) -> Array:
-        """Byte addresses of the 16-byte chunks, for a tile that starts at `start_bytes`.
+        """Byte addresses of the 16-byte chunks, where the descriptor's start counts from `start_bytes`.
 
         A K-major tile has a row per row and its chunks along K, an MN-major one a row per k and its chunks
         along M or N.
@@ -100,7 +101,13 @@ class SharedTile:
             between, far = (d.sbo_bytes, d.lbo_bytes) if swizzled else (d.lbo_bytes, d.sbo_bytes)
             per_row = mode.row_bytes // CHUNK_BYTES
             along = chunk % per_row * CHUNK_BYTES + chunk // per_row * far
-        plain = start_bytes + line % mode.rows * mode.row_bytes + line // mode.rows * between + along
+        plain = (
+            start_bytes
+            + d.start_bytes
+            + line % mode.rows * mode.row_bytes
+            + line // mode.rows * between
+            + along
+        )
         phase = PHASE_BYTES * d.base_offset
         addresses: Array = mode.swizzle(plain - phase) + phase
         return addresses
@@ -119,7 +126,8 @@ _WARPGROUP = Requires(sm=90, warp_converged=True, warpgroup_converged=True, arch
 _START = """u64 matrix_start(const void* p) {
     return (shared_address(p) & 0x3FFFFu) >> 4;
 }"""
-"""The start address of a descriptor: bits 13..0, in units of 16 bytes."""
+"""The start address of a descriptor: bits 13..0, in units of 16 bytes.  No sum with a constant start reaches
+bit 14, which is 256 KiB."""
 
 
 def find_wgmma(atom: MMAAtom | str) -> Instr:
@@ -174,12 +182,12 @@ def _operands(atom: MMAAtom) -> tuple[Operand, ...]:
 
 def _text(atom: MMAAtom) -> str:
     held, words = atom.registers("C"), atom.registers("A")
-    a, inputs = f"%{held}", ['"l"(a_form | matrix_start(a))']
+    a, inputs = f"%{held}", ['"l"(a_form + matrix_start(a))']
     if words:
         a, inputs = holes(held, words), [f'"r"(a[{i}])' for i in range(words)]
     behind = range(held + len(inputs), held + len(inputs) + 2 + len(_immediates(atom)))
     b, accumulate, *more = (f"%{i}" for i in behind)
-    inputs += ['"l"(b_form | matrix_start(b))', '"r"(accumulate)']
+    inputs += ['"l"(b_form + matrix_start(b))', '"r"(accumulate)']
     inputs += [f'"n"({name})' for name in _immediates(atom)]
     kind = "f" if _words(atom, "d") == "f32" else "r"
     ptx = f"{atom.ptx} {holes(0, held)}, {', '.join((a, b, 'p', *more))};"
@@ -233,15 +241,12 @@ def _start(
     shared, (m, n, k) = atom.a_in == "shared", atom.shape_mnk
     forms = immediates[: 1 + shared]
     more = dict(zip(_immediates(atom), immediates[1 + shared :], strict=True))
-    b_tile = SharedTile(
-        decode_descriptor(forms[-1]), "MN" if more.get("b_mn") else "K", atom.dtypes.b.nbytes, n, k
-    )
-    tiles: tuple[tuple[Any, SharedTile], ...] = ((b, b_tile),)
-    if shared:
-        a_tile = SharedTile(
-            decode_descriptor(forms[0]), "MN" if more.get("a_mn") else "K", atom.dtypes.a.nbytes, m, k
+    tiles = tuple(
+        (place, SharedTile(decode_descriptor(form), "MN" if more.get(mn) else "K", element.nbytes, size, k))
+        for (place, element, size, mn), form in zip(
+            ((a, atom.dtypes.a, m, "a_mn"), (b, atom.dtypes.b, n, "b_mn"))[1 - shared :], forms, strict=True
         )
-        tiles = ((a, a_tile), *tiles)
+    )
     scale = more.get("a_scale", 1) * more.get("b_scale", 1)
     multiply = functools.partial(_multiply, atom, scale, tuple(tile for _, tile in tiles))
     shape = (m, n, k, atom.dtypes.d.name)

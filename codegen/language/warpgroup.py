@@ -9,7 +9,7 @@
 
 The idea.  It is checked that wgmma can read a shared buffer's layout (layoutalg.legality.check_wgmma).  The
 answer is the same for every instruction except where it starts; so the descriptor is a constant, its form,
-and the address of the instruction's first element.
+and the address of a place to which it is added.
 
 Notes.  A swizzle XORs address bits, so a pattern that starts where it does not repeat is refused, and so are
 stages that are not whole numbers of patterns.
@@ -20,11 +20,12 @@ Source: CUTLASS, include/cute/atom/mma_traits_sm90_gmma.hpp (make_gmma_desc, Des
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from layoutalg.arch import Major, SmemDescriptor, encode_descriptor
+from layoutalg.arch import CHUNK_BYTES, Major, SmemDescriptor, encode_descriptor
 from layoutalg.atoms import TiledMMA
-from layoutalg.codegen.expr import Operand
+from layoutalg.codegen.expr import Const, Operand, simplify, terms
 from layoutalg.codegen.instr import PACKED, WGMMA_WAIT, find_wgmma, hold
 from layoutalg.codegen.language.fragment import Fragment
 from layoutalg.codegen.language.tensor import Tensor
@@ -69,7 +70,6 @@ def start_products(
             f"product of {a} and {b}: (value, M) and (value, N), or with K behind both, are needed"
         )
     read = ([_form(a, "A")] if isinstance(a, Tensor) else []) + [_form(b, "B")]
-    forms = [form for form, _ in read]
     names = {o.name for o in instr.operands}
     scales = [1] * len(names & {"a_scale", "b_scale"})
     turned = [int(major == "MN") for _, major in read] if "b_mn" in names else []
@@ -81,8 +81,19 @@ def start_products(
             k.Unroll(k.fresh("i"), layout_size(a_modes[0])) as i,
             k.Unroll(k.fresh("j"), layout_size(b_modes[0])) as j,
         ):
-            left = a.at(0, i, *at) if isinstance(a, Tensor) else a[(None, i, *at)]
-            k.do(instr, acc[None, i, j], left, b.at(0, j, *at), first, *forms, *scales, *turned)
+            (left, more), (right, units) = _from_start(a, (i, *at)), _from_start(b, (j, *at))
+            forms = [form + n for (form, _), n in zip(read, (more, units)[-len(read) :], strict=True)]
+            k.do(instr, acc[None, i, j], left, right, first, *forms, *scales, *turned)
+
+
+def _from_start(part: Tensor | Fragment, at: tuple[Operand, ...]) -> tuple[Any, int]:
+    """An operand, in shared memory without the constant of its index, and that in units of 16 bytes: a start
+    in the descriptor is not worked out anew for each step of K."""
+    if isinstance(part, Fragment):
+        return part[(None, *at)], 0
+    whole = part.at(0, *at)
+    units = max(0, sum(x.value for x in terms(whole.index) if isinstance(x, Const)) // CHUNK_BYTES)
+    return replace(whole, index=simplify(whole.index - CHUNK_BYTES * units)), units
 
 
 def wait_for_products(k: KernelBuilder, newest: int = 0, *held: Fragment) -> None:

@@ -17,7 +17,6 @@ from layoutalg.codegen.printing.python import LIBRARIES, python_launcher
 from layoutalg.codegen.printing.record import (
     BufferView,
     LaunchAnswer,
-    LaunchBuffer,
     LaunchRecord,
     Step,
     buffer_lines,

@@ -37,17 +37,25 @@ def torch_assign(dst: Any, src: Any, to_type: str = "", of_type: str = "") -> La
 
 
 _TORCH_FLOAT = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "bfloat16"}
+_TORCH_BYTES = {"e4m3": "float8_e4m3fn"}
 
 
 def torch_matmul(d: Any, a: Any, b: Any, element: str) -> Launch | None:
-    """PyTorch's matmul(a, b, out=d), or _int_mm of bytes, of cuBLAS; TF32 for the element "tf32" alone."""
-    if import_trouble("torch", "") or element not in (*_TORCH_FLOAT, "s8"):
+    """PyTorch's matmul(a, b, out=d), or _int_mm of bytes, of cuBLAS; TF32 for the element "tf32" alone.
+
+    _scaled_mm of 8-bit floats, whose sums are added up in f32, stores bf16 and takes operands along k.
+    """
+    if import_trouble("torch", "") or element not in (*_TORCH_FLOAT, *_TORCH_BYTES, "s8"):
         return None
     import torch
 
     to, left, right = (torch.as_tensor(x, device="cuda") for x in (d, a, b))
     if element == "s8":
         return lambda: torch._int_mm(left, right, out=to)
+    if element in _TORCH_BYTES:
+        kind, one = getattr(torch, _TORCH_BYTES[element]), torch.ones(1, device="cuda")
+        left, right, to = left.view(kind), right.view(kind), to.view(torch.bfloat16)
+        return lambda: torch._scaled_mm(left, right, one, one, out_dtype=to.dtype, out=to)
     if element == "bf16":
         to, left, right = (x.view(torch.bfloat16) for x in (to, left, right))
 

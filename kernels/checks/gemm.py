@@ -333,10 +333,13 @@ def _by_cublas(p: GemmProblem, arrays: Mapping[str, Any], into: Any = None) -> L
         return torch_group_matmuls(out, _groups_of(p, arrays))
     kinds = {
         "f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "uint16",
-        "s8": "int8", "s32": "int32",
+        "s8": "int8", "s32": "int32", "e4m3": "uint8",
     }  # fmt: skip
     if element not in kinds:
         return None
+    plain = (p.a_major, p.b_major, p.result.name, p.arithmetic, p.b_operand) == ("k", "k", "bf16", "", None)
+    if element == "e4m3" and (p.n % 16 or p.k % 16 or not plain):
+        return None  # _scaled_mm takes no others, or computes something else
     a, b = (arrays[x].view(kinds[element]) for x in "ab")
     left = a.reshape(p.m, p.k) if p.a_major == "k" else a.reshape(p.k, p.m).T
     right = b.reshape(p.n, p.k).T if p.b_major == "k" else b.reshape(p.k, p.n)

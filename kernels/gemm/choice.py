@@ -50,7 +50,13 @@ from layoutalg.kernels.gemm.times import (
     sm90_clock,
     tile_clock,
 )
-from layoutalg.kernels.gemm.validate import check_config, crosses, is_one_way, leaves_crossed
+from layoutalg.kernels.gemm.validate import (
+    check_config,
+    crosses,
+    is_one_way,
+    leaves_crossed,
+    vectors_of_integers,
+)
 from layoutalg.kernels.identity import difference, distance, nearest
 from layoutalg.kernels.model import machine_of
 
@@ -205,6 +211,7 @@ def _leaving(p: GemmProblem, crossed: bool) -> tuple[tuple[str, Any], ...]:
     across = gcd(widest_vectors(p)[2], most)
     rows = gcd(p.ldd, p.n, *p.steps("d"), *((p.ldc, *p.steps("c")) if p.reads_c else ()))
     boxed = not (rows % most or p.align_bytes[2] % 16) and (leaves_crossed(p) or not crossed)
+    boxed = boxed and not vectors_of_integers(p)
     if p.reads_c:
         boxed = boxed and not (p.grouped or p.promoted) and all(p.steps("c"))
     if p.grouped:  # boxes of groups that are shorter than one leave by threads anyway

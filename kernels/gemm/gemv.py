@@ -221,11 +221,13 @@ def offered(p: GemmProblem) -> Iterator[GemvConfig]:
         threads //= 2  # or sums are spilled: 6 rows times 8192 x 1752 took ten times as long
     if p.m > 1 and p.b_major == "k" and vec == EIGHT and p.k % vec == 0:  # one row is as fast without
         for some, each, of in ((1, 256, 256), (2, 256, 256), (4, 256, 256), (4, 128, 256), (2, 256, 512)):
+            if some > 1 and some * EIGHT // 2 >= p.n:  # half of them are past the last column
+                continue
             yield GemvConfig(min(p.m, MMA_ROWS), some, each, vec, IN_FLIGHT // some, of, mma=True)
         return
     columns, lanes = ((1,), (4, 8, 16)) if p.b_major == "mn" else ((1, 2, 4), (32, 64, 128, 256))
     for some in columns:
-        for each in lanes:
+        for each in lanes if some // 2 < p.n else ():
             yield GemvConfig(min(p.m, MOST_ROWS), some, each, vec, flight // some, threads)
 
 

@@ -326,12 +326,12 @@ def check_sm90_problem(p: GemmProblem, chip: Arch) -> None:
         if chip.compute_capability[0] == 10:
             raise _without_program(chip)
         raise UnsupportedError(f"wgmma needs sm_90; {chip.name} does not have it: take gemm-sm80")
-    narrow = p.element in BYTE_FLOATS
+    narrow = p.operand.name in (*BYTE_FLOATS, "s8")
     if not narrow and (p.operand.name not in ("f16", "bf16", "tf32") or p.accumulator.name != "f32"):
         other = "gemm-simt" if p.operand.name == "f32" else "gemm-sm80"
         near = "; of f16 the nearest is a sum in f32" if p.operand.name == "f16" else ""
         raise UnsupportedError(
-            f"gemm-sm90 multiplies f16, bf16, tf32 and 8-bit floats into f32, not {p.operand} into "
+            f"gemm-sm90 multiplies f16, bf16, tf32, 8-bit floats and s8 into 32 bits, not {p.operand} into "
             f"{p.accumulator}: take {other}{near}"
         )
     if p.operand.name == "tf32" and p.a_major == p.b_major == "mn":
@@ -394,6 +394,8 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
                 "through = 'tma' adds no matrix of groups, none to 8-bit floats added in f32, nor one that "
                 "products of a batch share: take 'shared'"
             )
+        if vectors_of_integers(p):
+            raise UnsupportedError("through = 'tma' adds no vector to integers: take 'shared'")
         _rows_for_tma("d", p.ldd, p.align_bytes[2], size, p.steps("d"))
         if p.reads_c:
             _rows_for_tma("c", p.ldc, p.align_bytes[2], size, p.steps("c"))
@@ -415,6 +417,16 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
             for step in filter(None, p.steps(name)):
                 _multiple(f"a step of {name}", step, c.result_vec, "result_vec")
     _resources(p, c, chip)
+
+
+def vectors_of_integers(p: GemmProblem) -> bool:
+    """Whether a vector is added to integers, which is stated for vectors in memory alone.
+
+    >>> from layoutalg.kernels.gemm.problem import gemm_problem
+    >>> vectors_of_integers(gemm_problem(256, 256, 64, "s8", bias=True))
+    True
+    """
+    return p.accumulator.name == "s32" and any(modes != "mn" for modes in p.epilogue.arrays.values())
 
 
 def _rows_for_tma(name: str, leading: int, start: int, nbytes: int, steps: tuple[int, ...]) -> None:

@@ -10,7 +10,7 @@ of the operands in the L2; the host is ahead of the GPU.  A ratio is the median 
 contender over ours: above 1 ours is faster.  Each result is compared with a contender's.  "padded" copies
 its operands to multiples of 8 within the time; "compiled" is torch.compile; "fused" is cublasLt's epilogue,
 whose GELU is the one by tanh; "_scaled_mm" is cublasLt on 8-bit floats, whose sums are accumulated as ours:
-added up in float32, or "fast".
+added up in float32, or "fast", or multiplied by factors of blocks.
 "product alone" is F.linear without what the class adds to it: not a contender, a bound.
 """
 
@@ -63,6 +63,8 @@ class Case:
     result: str = ""
     """The type of the result, that of the operands by default, of 8-bit floats bfloat16."""
     fast_accumulation: bool = False
+    blocks: bool = False
+    """Factors of 1 x 128 elements of A and of 128 x 128 of B."""
 
     def __str__(self) -> str:
         size = " x ".join(str(n) for n in (self.batch, self.m, self.n, self.k) if n)
@@ -96,6 +98,12 @@ def _bytes(fast: bool, rng: random.Random) -> Case:
     rows = _size(rng, 16, 384, 16) if rng.random() < 0.25 else _size(rng, 512, 12288, 16)
     n, k = (_size(rng, 512, 12288, 16) for _ in "nk")
     return Case(rows, n, k, BYTES[0], b_along="k", fast_accumulation=fast)
+
+
+def _blocks(rng: random.Random) -> Case:
+    m = _size(rng, 512, 12288, 16)
+    n, k = (_size(rng, 512, 12288, 128) for _ in "nk")
+    return Case(m, n, k, BYTES[0], blocks=True)
 
 
 def _few_rows(rows: tuple[int, ...], rng: random.Random) -> Case:
@@ -188,11 +196,12 @@ CLASSES = {
     "float8-fast": Class(
         "e4m3, fast accumulation, a quarter with few rows", 40, partial(_bytes, True), ("_scaled_mm",)
     ),
+    "float8-blocks": Class("e4m3, factors of 1 x 128 and 128 x 128 elements", 20, _blocks, ("_scaled_mm",)),
     "batches": Class("bf16, batches", 10, _batched, BLAS),
 }
 
 
-def _operands(case: Case) -> dict[str, Any]:
+def operands(case: Case) -> dict[str, Any]:
     """a, b, and what the case adds, drawn from the case."""
     import torch
 
@@ -214,6 +223,10 @@ def _operands(case: Case) -> dict[str, Any]:
         made["bias"] = drawn(1, case.n, False)[0]
     if case.beta:
         made["c"] = drawn(case.m, case.n, False)
+    if case.blocks:  # as cublasLt has them
+        steps = case.k // 128
+        made["scale_a"] = torch.rand(steps, case.m, device="cuda").T + 0.5
+        made["scale_b"] = torch.rand(case.n // 128, steps, device="cuda").T + 0.5
     return made
 
 
@@ -225,10 +238,10 @@ def _options(case: Case, *names: str) -> dict[str, Any]:
 
 def _added(made: dict[str, Any]) -> dict[str, Any]:
     """The arrays that the product's epilogue reads."""
-    return {name: array for name, array in made.items() if name in ("bias", "c")}
+    return {name: array for name, array in made.items() if name not in ("a", "b")}
 
 
-def _ours(case: Case, made: dict[str, Any]) -> Run:
+def ours(case: Case, made: dict[str, Any]) -> Run:
     """A call into an array that is there already, as a caller in a loop has it."""
     out = case.empty()
     return lambda: layoutalg.ops.matmul(made["a"], made["b"], out, **_added(made), **_options(case, "beta"))
@@ -277,8 +290,9 @@ def _contender(name: str, case: Case, made: dict[str, Any]) -> Run:
         return blas
     if name == "_scaled_mm":
         one = torch.ones(1, device="cuda")
+        factors = [made.get(x, one) for x in ("scale_a", "scale_b")]
         return lambda: torch._scaled_mm(
-            made["a"], made["b"], one, one, out_dtype=torch.bfloat16, use_fast_accum=case.fast_accumulation
+            made["a"], made["b"], *factors, out_dtype=torch.bfloat16, use_fast_accum=case.fast_accumulation
         )
     if name == "_int_mm":
         return lambda: torch._int_mm(made["a"], made["b"])
@@ -296,8 +310,8 @@ def compiled_here(case: Case) -> str:
     """Compile what a case launches into the cache; how it is computed, or why it is refused."""
     import torch
 
-    made = _operands(case)
-    _ours(case, made)()
+    made = operands(case)
+    ours(case, made)()
     torch.cuda.synchronize()
     out = {"out": case.empty()} if case.result else {}
     return str(layoutalg.ops.plan_matmul(made["a"], made["b"], **out, **_added(made), **_options(case)))
@@ -309,8 +323,8 @@ def runs_of(case: Case, contenders: Sequence[str], alone: bool = False) -> dict[
 
     torch.backends.cuda.matmul.allow_tf32 = case.tf32
     torch.backends.cuda.preferred_blas_library("default")
-    made = _operands(case)
-    runs: dict[str, Run] = {"ours": _ours(case, made)}
+    made = operands(case)
+    runs: dict[str, Run] = {"ours": ours(case, made)}
     runs |= {name: _contender(name, case, made) for name in contenders}
     if alone:
         runs["product alone"] = lambda: torch.nn.functional.linear(made["a"], made["b"].mT)

@@ -61,6 +61,7 @@ STEPS = (
     Step("turing", "tests.gpu.turing", ["8192"], 90),
     Step("products-sm90", "tests.gpu.hopper_products", [os.devnull], 300),
     Step("products-everyday", "tests.gpu.everyday_products", ["20261129", os.devnull], 600),
+    Step("products-checked", "tests.gpu.checked_products", ["20261201", os.devnull], 120),
     Step("products-grouped", "tests.gpu.grouped_products", [os.devnull], 200),
     Step("permutes-random", "tests.gpu.tune_permute", ["2029", "80"], 200),
     Step("permutes-converted", "tests.gpu.converted_permutes", [], 120),

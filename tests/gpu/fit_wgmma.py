@@ -7,9 +7,8 @@ The times are those of tests/data/gemm_choice_sm90.json, which tests.gpu.tune_wg
 product_ways.json, which tests.gpu.tune_products writes; of its part "4201" none is fitted to.  All numbers of
 `WgmmaLaw` are fitted at once, to the sum of the squares of e^(-x) log(expected / measured), where a time is
 1 + x times the fastest of its problem: what is near it counts; past NEAR nobody chooses.  In the logarithms
-of the numbers, which keeps them positive.  The time of promotion is chosen by first choices of
-tests/data/gemm_choice_bytes.json, not fitted: the fit makes up by it for what the law lacks of tiles that are
-not chosen.
+of the numbers, which keeps them positive.  The times of promotion and of factors of blocks are those with
+which the others come nearest to tests/data/gemm_choice_bytes.json, medians of 11 launches with a cold L2.
 
 "judged" has the fastest of all that were timed over the first, and over the fastest of the first 2, 4, 8 and
 16 by the law, in the geometric mean and at least, of each part; and how far expected times are off.
@@ -63,13 +62,14 @@ Row = Mapping[str, Any]
 
 class Times(NamedTuple):
     """What was timed, as arrays: what the law asks of each, nanoseconds, and the number of its problem; and
-    whether sums are promoted."""
+    whether sums are promoted, with factors of blocks."""
 
     tiles: SimpleNamespace
     demands: laws.Demand
     ns: Any
     problem: Any
     promoted: bool
+    factors: bool
 
 
 def config_named(p: GemmProblem, text: str) -> Sm90Config | None:
@@ -96,9 +96,11 @@ def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
     """The times of some problems, up to `near` of the fastest of each."""
     tiles, demands, ns, problem = [], [], [], []
     promoted = any(row.get("dtype", "bf16") != "bf16" for row in rows)
+    factors = any(row.get("arithmetic") == "blocks" for row in rows)
     for number, row in enumerate(rows):
         majors = {x: row.get(x, "k") for x in ("a_major", "b_major")}
-        p = gemm_problem(row["m"], row["n"], row["k"], row.get("dtype", "bf16"), **majors)
+        more = {x: row[x] for x in ("dtype", "arithmetic") if x in row}
+        p = gemm_problem(row["m"], row["n"], row["k"], **more, **majors)
         inputs, most = laws.sm90_inputs(p, BOARD), near * min(row["choices"].values())
         for text, us in row["choices"].items():
             c = config_named(p, text.removeprefix("gemm-sm90 ")) if us <= most else None
@@ -109,19 +111,21 @@ def times_of(rows: Sequence[Row], near: float = NEAR) -> Times:
                 problem.append(number)
     arrays = SimpleNamespace(**dict(zip(FIELDS, np.array(tiles, float).T, strict=True)))
     return Times(
-        arrays, laws.Demand(*np.array(demands, float).T), np.array(ns), np.array(problem), promoted
+        arrays, laws.Demand(*np.array(demands, float).T), np.array(ns), np.array(problem), promoted, factors
     )  # fmt: skip
 
 
 def expected(times: Times, law: WgmmaLaw) -> Any:
     """Nanoseconds by the law."""
-    tile = laws.tile_time(times.tiles, law, promoted=times.promoted, busy=times.demands.busy)
+    tile = laws.tile_time(
+        times.tiles, law, promoted=times.promoted, factors=times.factors, busy=times.demands.busy
+    )
     return laws.law_ns(tile, times.demands, law)
 
 
 def fitted(times: Times, first: WgmmaLaw = LAW) -> WgmmaLaw:
     """The law that fits some times best, from a first one on."""
-    names = [x for x in asdict(first) if x != "promoted"]  # which these times do not have
+    names = [x for x in asdict(first) if x not in ("promoted", "factors")]  # which these times do not have
     fastest = np.full(times.problem.max() + 1, np.inf)
     np.minimum.at(fastest, times.problem, times.ns)
     weights = np.exp(1 - times.ns / fastest[times.problem])

@@ -24,7 +24,7 @@ from layoutalg.kernels.tuning import Counted, count
 from layoutalg.kernels.tuning.counting import CASES
 from tests.gpu.counters import verdict
 
-RULE = "replayed beside data that arrives"
+RULE = "replayed beside other traffic"
 
 
 def line(what: str, cases: Sequence[Counted]) -> str:
@@ -75,14 +75,17 @@ def main(args: list[str]) -> int:
     cases = list[Counted]()
     for case in count([(family, n) for n in seeds for family in asked.only], require_gpu().arch):
         cases.append(case)
-        if time.monotonic() - begun > asked.seconds and len(cases) % CASES == 0:
-            break
+        print("".join(f"{text}\n" for text in differences([case])), end="", flush=True)
+        if len(cases) % CASES == 0:
+            print(f"{len(cases)} cases, {time.monotonic() - begun:.0f} s", flush=True)
+            if time.monotonic() - begun > asked.seconds:
+                break
     stored = [
         {"family": c.family, "seed": c.seed, "case": c.name, "failure": c.failure, **asdict(c.found)}
         for c in cases
     ]
     asked.out.write_text(json.dumps(stored, indent=0))
-    print(*table(cases), "", *differences(cases), sep="\n")
+    print(*table(cases), sep="\n")
     compared = sum(len(c.found.predicted) for c in cases)
     wrong = sum(len(c.found.apart) + len(c.found.missing) + bool(c.failure) for c in cases)
     left = len(seeds) * len(asked.only) - len(cases)

@@ -1,13 +1,14 @@
 """Time the ways that products have in all families, on drawn products with a cold L2, cuBLAS among them.
 
-python -m tests.gpu.tune_products SEED OUT.json [COUNT] [SECONDSs]     draw, compile, time, write
+python -m tests.gpu.tune_products SEED OUT.json [COUNT] [SECONDSs] [CLASS ...]     draw, compile, time, write
 
-A product is of a class of DRAWS in turn.  Of each family that may compute it the NEAREST ways by the law of
-its time are timed, and OTHERS that are drawn of those that fit.  They run in turn, in an order drawn anew for
-each round; two rounds of all find those within LATE of the fastest, which run in further rounds.  `again` has
-the times of others of these rounds: of medians that are near each other the least is less than any way takes.
-Each result is compared with cuBLAS once.  Kernels take extents and strides when they are launched, so that
-one compile serves many products.  tests.gpu.fit_tiles and fit_wgmma fit the laws to what this writes.
+A product is of a class of DRAWS in turn, of those named or of TURN.  Of each family that may compute it the
+NEAREST ways by the law of its time are timed, and OTHERS that are drawn of those that fit.  They run in
+turn, in an order drawn anew for each round; two rounds of all find those within LATE of the fastest, which
+run in further rounds.  `again` has the times of others of these rounds: of medians that are near each other
+the least is less than any way takes.  Each result is compared with cuBLAS once.  Kernels take extents and
+strides when they are launched, so that one compile serves many products.  tests.gpu.fit_tiles and fit_wgmma
+fit the laws to what this writes.
 """
 
 from __future__ import annotations
@@ -78,29 +79,41 @@ def _single(rng: random.Random) -> Row:
     return {**rng.choice((_any, _any, _waves, _short))(rng), "dtype": "f32"}
 
 
+def _double(rng: random.Random) -> Row:
+    return {**{x: _log(rng, 256, 4096) for x in "mnk"}, "dtype": "f64"}
+
+
+def _integer(rng: random.Random) -> Row:
+    return {**{x: _log(rng, 256, 8192, 16) for x in "mnk"}, "dtype": "s8", "a_major": "k", "b_major": "k"}
+
+
 DRAWS: Mapping[str, Callable[[random.Random], Row]] = {
     "waves": _waves, "any": _any, "short": _short, "single": _single, "few": _few, "odd": _odd,
+    "double": _double, "integer": _integer,
 }  # fmt: skip
 TURN = ("waves", "any", "single", "short", "waves", "few", "any", "few", "waves", "short", "odd")
 """The classes of products, and those of eleven that follow each other."""
 
+SLOW = {"single": 8, "double": 8}
+"""The shares of MOST_OPERATIONS that classes may have, as parts."""
+
 MOST_OPERATIONS = 3e11
 
 
-def drawn(seed: int, count: int) -> list[dict[str, Any]]:
+def drawn(seed: int, count: int, turn: Sequence[str] = TURN) -> list[dict[str, Any]]:
     """Products with their classes, the same for the same seed.
 
     >>> [row["class"] for row in drawn(1, 3)], drawn(1, 3) == drawn(1, 4)[:3]
     (['waves', 'any', 'single'], True)
     """
     rng, rows = random.Random(f"products {seed}"), list[dict[str, Any]]()
-    for name in islice(cycle(TURN), count):
+    for name in islice(cycle(turn), count):
         row: dict[str, Any] = {"m": MOST_OPERATIONS, "n": 1, "k": 1}
-        most = MOST_OPERATIONS / (8 if name == "single" else 1)
+        most = MOST_OPERATIONS / SLOW.get(name, 1)
         while 2 * row["m"] * row["n"] * row["k"] > most:
             row = {"class": name, "dtype": "bf16", **DRAWS[name](rng)}
         a, b = rng.choice((("k", "k"), ("k", "k"), ("k", "mn"), ("k", "mn"), ("mn", "mn")))
-        rows.append(row | {"a_major": "k" if name == "few" else a, "b_major": b})
+        rows.append({"a_major": "k" if name == "few" else a, "b_major": b} | row)
     return rows
 
 
@@ -176,7 +189,8 @@ def main(args: Sequence[str]) -> int:
     """See the module's text."""
     seed, path, began = int(args[0]), args[1], time.perf_counter()
     count = next((int(word) for word in args[2:] if word.isdigit()), COUNT)
-    enough, rows = seconds_of(args[2:], SECONDS), drawn(seed, count)
+    turn = [word for word in args[2:] if word in DRAWS] or TURN
+    enough, rows = seconds_of(args[2:], SECONDS), drawn(seed, count, turn)
     require_gpu()
     ways = in_processes(tried, rows)
     asked = [(problem_of(row), c) for row, own in zip(rows, ways, strict=True) for c in own]

@@ -9,8 +9,8 @@ cluster         barriers of the blocks of a cluster or a launch, the shared memo
 
 from __future__ import annotations
 
-from layoutalg.codegen.sim.engines.cluster import Cluster, ClusterBarrier, Grid, connected
-from layoutalg.codegen.sim.engines.knowledge import ALL_LANES, AgentClocks, Knowledge
+from layoutalg.codegen.sim.engines.cluster import Cluster, Grid, connected
+from layoutalg.codegen.sim.engines.knowledge import Knowledge
 from layoutalg.codegen.sim.engines.matrix_engine import MatrixEngine, RegisterPlace
 from layoutalg.codegen.sim.engines.mbarriers import BarrierPlace, Mbarriers
 from layoutalg.codegen.sim.engines.tensor_copies import BoundMap, Place, TensorCopies

@@ -167,7 +167,7 @@ class _Writer:
         self.sums: Tensor | None = None
         if c.cluster_k > 1:  # what the peers send: fours of each thread, of each peer
             fours = (4, 128 * c.consumers, c.written_n // 8, c.consumer_m // ROWS, c.cluster_k - 1)
-            self.sums = k.shared("sums", "f32", Layout(fours), align_bytes=128)
+            self.sums = k.shared("sums", p.accumulator, Layout(fours), align_bytes=128)
         self.unit: Work  # that is being written
         self.full = k.mbarrier("full", 1, c.stages)
         # what goes through registers each warp has read by itself
@@ -290,7 +290,7 @@ class _Writer:
                     factors = None
                     if self.factors:
                         factors = self.factors.at(corner, self.part.first_tile, self.part.tiles)
-                    promoted(k, acc, sums, self._steps(before), self.full, multiply, release, factors)
+                    promoted(k, acc, sums, before, self.part.tiles, self.full, multiply, release, factors)
                 else:
                     self._hold(acc)
                     with self._steps(before) as (kt, stage, parity):
@@ -376,7 +376,7 @@ class _Writer:
             "own", (c.consumer_m, c.written_n)
         )
         mine = own.view(Layout((4, eights, rows), (1, 4, c.written_n // 2)))
-        got = k.fragment("got", "f32", 4)
+        got = k.fragment("got", self.p.accumulator, 4)
 
         def other(r: int) -> Expr:
             return Const(0) < (k.rank + (blocks - r)) % blocks

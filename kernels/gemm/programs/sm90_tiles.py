@@ -52,7 +52,8 @@ def tiled_mma(p: GemmProblem, columns: int, *, crossed: bool = False) -> TiledMM
     """Return the MMA of a wgmma with 64 rows and `columns` columns, whose A is B where it is `crossed`."""
     kinds, depth = "".join(p.elements[::-1] if crossed else p.elements).upper(), 32 // p.operand.nbytes
     source = "RS" if p.by_registers else "SS"
-    return make_tiled_mma(f"SM90_{ROWS}x{columns}x{depth}_F32{kinds}_{source}{'_TN' if depth != 16 else ''}")
+    sums, order = p.accumulator.name.upper(), "_TN" if depth != 16 else ""
+    return make_tiled_mma(f"SM90_{ROWS}x{columns}x{depth}_{sums}{kinds}_{source}{order}")
 
 
 def box_copy(columns: int, element: DType) -> TiledCopy:

@@ -16,7 +16,7 @@ from layoutalg.codegen.instr import LDS, STS, fill
 from layoutalg.codegen.program import Do, If, Kernel
 from layoutalg.errors import IRError, LayoutAlgError, SimulationError
 from tests.tiles import warpgroups as wg
-from tests.tiles.edits import Edit, change, drop, edited, moved, operand, when
+from tests.tiles.edits import Edit, Names, change, drop, edited, moved, operand, when
 from tests.tiles.warpgroups import Case, ring, shared_layout
 
 CASE, TILE = Case("f16", "f16", "f32"), shared_layout("128B", "K", "f16", (64, 64))
@@ -156,8 +156,15 @@ FORM: dict[str, Any] = {"start_bytes": 0, "lbo_bytes": 16, "sbo_bytes": 1024, "m
 
 
 def form(**changed: Any) -> Edit:
-    """Another descriptor of B."""
-    return operand(PRODUCT, 5, encode_descriptor(SmemDescriptor(**{**FORM, **changed})))
+    """Another descriptor of B, but for its start."""
+    other = encode_descriptor(SmemDescriptor(**{**FORM, **changed}))
+
+    def changed_in(s: Do, _: Names) -> tuple[Do]:
+        own = s.args[5]
+        assert isinstance(own, int)
+        return (Do(s.instr, (*s.args[:5], other | own & 0x3FFF, *s.args[6:])),)
+
+    return change(PRODUCT, changed_in)
 
 
 WRONG: dict[str, Edit] = {

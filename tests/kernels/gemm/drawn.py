@@ -192,7 +192,7 @@ def _by_sm90(
     rng: random.Random, number: int, *, tiles: bool, many: bool, bytes_each: int = 2
 ) -> Drawn:  # fmt: skip
     """By wgmma: one product or a batch, or groups."""
-    dtypes, unit = (BYTE_FLOATS, 16) if bytes_each == 1 else (("f16", "bf16"), 8)
+    dtypes, unit = ((*BYTE_FLOATS, "s8"), 16) if bytes_each == 1 else (("f16", "bf16"), 8)
     those = [c for c in SM90_OF if c.cluster_k == 1 and not c.crossed] if many else SM90_OF
     tile = those[number % len(those)] if tiles else None
     most = (

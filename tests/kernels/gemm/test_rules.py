@@ -113,7 +113,8 @@ OF_SM90: dict[type[errors.LayoutAlgError], list[Rule]] = {
         ({"tile_m": 1024, "stages": 2}, {}, "which are 2 of 139280 and .*; take a smaller tile"),
     ],
     UnsupportedError: [
-        ({}, {"dtype": "s8"}, "not s8 into s32"),
+        ({}, {"dtype": "s4"}, "not s4.* into s32"),
+        ({"tile_k": 128, "result_vec": 4}, {"dtype": "s8", "bias": True}, "adds no vector to integers"),
         ({}, {"reads_c": True, "batch": [BatchMode(2, d=4096)]}, "adds no matrix"),
         ({}, {"batch": [BatchMode(2, d=4096 << i) for i in range(4)]}, "have room for 3"),
         ({}, {"dtype": "e4m3"}, "tile_k = 64 of e4m3: rows of 128 bytes are 128"),

@@ -237,7 +237,7 @@ def count_sweep(family: str, asked: Sweep) -> tuple[bool, list[Any], RandomCases
     equal = compared - differing - replayed
     parts.append(
         f"{count(equal)} of {count(compared)} numbers equal, {count(differing)} differ"
-        + (f", {count(replayed)} and replays of wavefronts beside data that arrives." if replayed else ".")
+        + (f", {count(replayed)} and replays of wavefronts beside other traffic." if replayed else ".")
     )
     if missing:
         names = ", ".join(dict.fromkeys(missing))
