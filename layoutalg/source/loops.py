@@ -243,7 +243,6 @@ class Reader(Statements):
                 condition = self.condition(parts.condition)
             if open_:
                 self.stack.append(condition)
-                tried.data = tried.data or getattr(condition, "data", "")
             ended = self.run(parts.body)
             for off, saved in frame.leaving:
                 self.variables = saved if ended else self.merge(off, saved, self.variables)
