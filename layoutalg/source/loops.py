@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
 
 from layoutalg.limits import Most
 from layoutalg.source.front import Node, Type
-from layoutalg.source.machine import ASKED, TURNS, Bound, Frame, TooLong
+from layoutalg.source.machine import Bound, Frame, TooLong
 from layoutalg.source.recurrences import (
     CARRIED,
     LANES,
@@ -49,7 +48,6 @@ from layoutalg.source.statements import Statements
 from layoutalg.source.terms import (
     FREE,
     ONE,
-    SIZE,
     ZERO,
     Sum,
     add,
@@ -57,7 +55,6 @@ from layoutalg.source.terms import (
     held,
     minus,
     nonnegative,
-    size,
     sizes,
     substitute,
     tabled,
@@ -86,7 +83,6 @@ _COUNTER = Type("int", "long", 8, 8, True)
 
 MOST_UNROLLED = 1024
 MOST_TURNS = 1 << 40
-MOST_OPEN = 1 << 20  # of a loop of which nothing says how many turns it has
 FEW_UNROLLED = 16
 """Turns of a loop that is read turn by turn when it is met again, without a trial of all at once."""
 
@@ -101,16 +97,11 @@ FEW = 4
 
 
 class Reader(Statements):
-    """All of a kernel; `changes` are the variables that loops are known to change, by their bodies.
-
-    `endless` are the loops of which nothing tells the turns, and why: by their text, whether they were tried,
-    and the calls around them.
-    """
+    """All of a kernel; `changes` are the variables that loops are known to change, by their bodies."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.changes: dict[int, dict[int, None]] = {}
-        self.endless: dict[tuple[int, ...], Unknown] = {}
 
     def loop(self, node: Node) -> bool:
         """Read a loop."""
@@ -138,50 +129,36 @@ class Reader(Statements):
             with contextlib.suppress(NoForm):
                 self._one_by_one(parts)
                 return False
-        changed, solved, carried = self._changed(parts), False, ""
-        met = (id(node), self.trying > 0, *map(id, self.calls))
-        if met in self.endless:
-            self._settled(parts, changed, counter, self.endless[met])
-            return False
-        try:
-            self._settled(parts, changed, counter, None)
-            solved = True
-            carried = next((t.why or CARRIED.why for t in self.touches[mark:] if t.carried), "")
-            if not carried and not self._lost(start, changed):
-                return False
-            reason = carried or "what it leaves in variables is not known"
-        except NoForm as error:
-            reason = str(error)
-        once = self.kept()
+        carried = ""
+        changed, formless = self._changed(parts), set[int]()
+        while True:
+            try:
+                self._at_once(parts, {**changed, counter: None}, formless)
+                carried = next((t.why or CARRIED.why for t in self.touches[mark:] if t.carried), "")
+                if not carried and not self._lost(start, changed):
+                    return False
+                reason = carried or "what it leaves in variables is not known"
+                break
+            except MoreChanges as more:
+                changed |= dict.fromkeys(more.keys)
+                formless |= more.formless
+                back()
+            except NoForm as error:
+                reason = str(error)
+                break
+        touched, once = len(self.touches) > mark, self.kept()
         back()
         try:
             if self._one_by_one(parts) <= FEW_UNROLLED:
                 self.unrolled.add(id(node))
         except NoForm as error:
-            reason = f"{reason}; {error}" if str(error) != reason else reason
-            why = Unknown(f"a loop changes it: {reason}", carried=bool(self.turns))
-            if solved:
+            if carried or touched:
                 once()
-                self.lose([] if carried else self._lost(start, changed), why)
                 return False
-            self.endless[met] = replace(self.asked(node, why), carried=why.carried)
-            self._settled(parts, changed, counter, self.endless[met])
+            self.unrolling += 1
+            self._not_read(parts, f"{reason}; {error}" if str(error) != reason else reason, error.name)
+            self.unrolling -= 1
         return False
-
-    def _settled(self, parts: Parts, changed: dict[int, None], counter: int, open_: Unknown | None) -> None:
-        """Read the body once, again for as long as it turns out to change more than was known."""
-        back, formless = self.kept(), set[int]()
-        while True:
-            try:
-                return self._at_once(parts, {**changed, counter: None}, formless, open_)
-            except MoreChanges as more:
-                changed |= dict.fromkeys(more.keys)
-                formless |= more.formless
-            except NoForm:
-                if open_ is None or formless >= changed.keys():
-                    raise
-                formless |= changed.keys()
-            back()
 
     def _one_by_one(self, parts: Parts) -> int:
         """Read a loop turn by turn, and return its turns; where it does not end, all is as it was before."""
@@ -199,53 +176,64 @@ class Reader(Statements):
             self.unrolling -= 1
             self.until = until
 
-    def _lost(self, start: dict[int, Value], changed: Collection[int]) -> list[int]:
-        """The variables that the loop changes and that are not known behind it, for want of its turns."""
-        keys = []
+    def _lost(self, start: dict[int, Value], changed: Collection[int]) -> bool:
+        """Whether a variable that the loop changes is not known behind it, for want of its turns."""
         for key, before in start.items():
             value = self.variables.get(key, before)
             inner = (*value.elements.values(), value.rest) if isinstance(value, Cells) else (value,)
             fresh = key in changed or value is not before
             if fresh and any(isinstance(v, Unknown) and v.carried for v in inner):
-                keys.append(key)
-        return keys
+                return True
+        return False
+
+    def _not_read(self, parts: Parts, why: str, name: str) -> None:
+        """The body once, under a condition that is not known; a value of `name` would settle it."""
+        carried = bool(self.turns)  # of an outer loop that is read turn by turn, more is known
+        reason = Unknown(f"the turns of its loop are not known: {why}", name, carried)
+        lost = Unknown(f"a loop changes it: {why}", name, carried)
+        start, back = dict(self.variables), self.kept()
+        changed = {key for key in (*self._changed(parts), self.counters[-1]) if key in start}
+        while True:
+            self.lose(changed, lost)
+            before = dict(self.variables)
+            with self.frame("loop"), self.under(reason):
+                if parts.condition is not None:
+                    self.condition(parts.condition)
+                self.run(parts.body)
+                if parts.step is not None:
+                    self.value(parts.step)
+            fresh = {k for k in start if self.variables.get(k) is not before[k]} - changed
+            if not fresh:
+                break
+            changed |= fresh
+            back()
+        self.lose(changed, lost)
 
     # --- once for all turns -----------------------------------------------------------------------------
 
-    def _at_once(
-        self, parts: Parts, may_change: Collection[int], formless: set[int], open_: Unknown | None
-    ) -> None:
-        """Read a loop by its forms; with `open_`, why its turns are not known, their number is open."""
+    def _at_once(self, parts: Parts, may_change: Collection[int], formless: set[int]) -> None:
         for key in declared_in(parts.body):
             self.variables.pop(key, None)
         start = dict(self.variables)
-        tried = self._tried(parts, start, may_change, formless, open_)
+        tried = self._tried(parts, start, may_change, formless)
         self.loops += 1
         counter, name = self.counters[-1], f"t{self.loops}"
-        forms, guard, turns, count = self._solved(tried, start, parts, name, open_)
-        if open_ and self.trying and not tried.returns:  # the trial has said all
-            self._leave_open(start, tried, forms, open_)
-            return
-        known = all(callable(forms.get(k)) or isinstance(start[k], Real) for k in tried.after)
-        if self.trying and known and not open_:  # nothing that is accessed is kept, and no value is left
-            self._enter(forms, start, count, tried)
+        forms, guard, turns, count = self._solved(tried, start, parts, name)
+        if self.trying and all(callable(forms.get(k)) or isinstance(start[k], Real) for k in tried.after):
+            self._enter(forms, start, count, tried)  # nothing that is accessed is kept, and no value is left
             return
         turn = variable(name, 0, max(turns - 1, 0))
         self._enter(forms, start, turn, tried)
-        before, function = dict(self.variables), self.innermost()
-        around = replace(function, breaks=[*function.breaks])
+        before = dict(self.variables)
         depth = len(self.turns)
         self.turns.append((name, turns))
-        inside = ZERO if turns == 0 else substitute(guard, {name: turn})
-        with self.frame("loop") as frame, self.under(inside), self.under(open_ or ONE):
+        with self.frame("loop") as frame, self.under(ZERO if turns == 0 else substitute(guard, {name: turn})):
             condition: Condition = ONE
             if parts.first and parts.condition is not None:
                 condition = self.condition(parts.condition)
-            if open_:
-                self.stack.append(condition)
             ended = self.run(parts.body)
-            for off, saved in frame.leaving:
-                self.variables = saved if ended else self.merge(off, saved, self.variables)
+            for left, saved in frame.leaving:
+                self.variables = saved if ended else self.merge(left, saved, self.variables)
                 ended = False
             if not parts.first and parts.condition is not None:
                 condition = self.condition(parts.condition)
@@ -255,10 +243,6 @@ class Reader(Statements):
         del self.turns[depth:]
         self._more(before, tried.after)
         self._as_tried(before, tried, forms)
-        if open_:
-            self._leave_open(start, tried, forms, open_)
-            self.may_leave(around, open_)
-            return
         if isinstance(condition, Unknown):
             raise NoForm(condition.why, condition.name)
         after = self.variables
@@ -269,15 +253,6 @@ class Reader(Statements):
             value = after.get(key, UNSET)
             if isinstance(value, (Number, Address, Cells)) and not callable(forms.get(key)):
                 self.variables[key] = chosen(some, settled(value, name, minus(count, ONE)), start[key])
-
-    def _leave_open(self, start: dict[int, Value], tried: Tried, forms: dict[int, Any], why: Unknown) -> None:
-        """Go on behind a loop of which nothing tells the turns, without the values that it changes."""
-        self.variables = start
-        for key in tried.after:
-            form, t = forms.get(key), variable("turn", 0, 1)
-            if key in tried.own or not callable(form) or form(t).key != form(ZERO).key:
-                data = tried.data or getattr(form, "data", "")
-                self.lose((key,), Unknown(why.why, carried=why.carried, data=data))
 
     def _count(self, counter: int) -> None:
         """Go on to the next turn of a loop."""
@@ -325,18 +300,12 @@ class Reader(Statements):
                 self.variables[key] = Address(before.array, form(turn))
 
     def _tried(
-        self,
-        parts: Parts,
-        start: dict[int, Value],
-        may_change: Collection[int],
-        formless: set[int],
-        open_: Unknown | None,
+        self, parts: Parts, start: dict[int, Value], may_change: Collection[int], formless: set[int]
     ) -> Tried:
         """Read a trial turn in which every changed variable stands for itself."""
         names: dict[str, int] = {}
         counter = self.counters[-1]
         changed = [key for key in may_change if key in start]
-        returned = len(self.innermost().breaks)
         back, around = self.kept(), self.departed()
         self.trying += 1
         try:
@@ -364,9 +333,7 @@ class Reader(Statements):
                 if parts.first:
                     made = self.made
                     condition = self.condition(parts.condition)
-                    if not open_ and (
-                        self.made != made or any(self.variables.get(k) is not v for k, v in entered.items())
-                    ):
+                    if self.made != made or any(self.variables.get(k) is not v for k, v in entered.items()):
                         raise NoForm("its condition loads, stores or sets variables")
                     self.stack.append(condition)
                 ended = self.run(parts.body)
@@ -378,22 +345,17 @@ class Reader(Statements):
                 self._count(counter)
                 if not parts.first:
                     condition = self.condition(parts.condition)
-            if not open_ and (frame.breaks or self.departed() != around):
+            if frame.breaks or self.departed() != around:
                 raise NoForm("lanes leave the loop inside of it")
             self._more(entered, changed)
             after = {key: self.variables.get(key, start[key]) for key in changed}
-            gone = self.innermost().breaks[returned:]
         finally:
             self.trying -= 1
             back()
-        left = [*frame.breaks, *gone]
-        offs = (condition, *(off for off, _ in left))
-        data = next((off.data for off in offs if isinstance(off, Unknown) and off.data), "")
-        own = {key for _, saved in left for key, value in entered.items() if saved.get(key) is not value}
-        return Tried(names, after, condition, formless, own, bool(gone), data)
+        return Tried(names, after, condition, formless)
 
     def _solved(
-        self, tried: Tried, start: dict[int, Value], parts: Parts, name: str, open_: Unknown | None
+        self, tried: Tried, start: dict[int, Value], parts: Parts, name: str
     ) -> tuple[dict[int, Any], Sum, int, Sum]:
         """(value at a turn for each variable, condition of a turn, turns at most, turns of a lane)."""
         names = dict(tried.names)
@@ -421,8 +383,7 @@ class Reader(Statements):
             step = minus(after[n], stand_in(n, walk.kinds[n]))
             if not step.variables & set(names):
                 solved[n] = affine(begin[n], step)
-        counted = self._open(open_, name) if open_ else self._counted(tried, solved, walk, parts, name)
-        turns, count, guard = counted
+        turns, count, guard = self._counted(tried, solved, walk, parts, name)
         if turns <= Most.ONE_BY_ONE.number:
             walk.rest(solved, turns)
         for n in [n for n in after if n not in solved]:
@@ -434,22 +395,9 @@ class Reader(Statements):
                 forms[key] = (
                     closed
                     if closed is not None
-                    else Unknown(
-                        "a loop changes it from turn to turn", carried=True, data=self._data(n, after)
-                    )
+                    else Unknown("a loop changes it from turn to turn", carried=True)
                 )
         return forms, guard, turns, count
-
-    def _data(self, name: str, after: dict[str, Sum]) -> str:
-        """The place of a load that decides what a variable is after a turn; "" where none is seen."""
-        seen, waiting = {name}, [name]
-        while waiting:
-            one = waiting.pop()
-            more = after[one].variables - seen if one in after else set()
-            seen |= more
-            waiting += more
-        loads = (load for load in self.opened if SIZE + load in seen and not load.startswith((ASKED, TURNS)))
-        return next((load.partition(" of ")[2] for load in loads), "")
 
     def _counted(
         self, tried: Tried, solved: dict[str, Any], walk: Walk, parts: Parts, name: str
@@ -506,14 +454,6 @@ class Reader(Statements):
             raise NoForm("lanes leave it behind different turns")
         return turns, add(until, ONE), nonnegative(minus(until, turn))
 
-    def _open(self, why: Unknown, name: str) -> tuple[int, Sum, Sum]:
-        """The answer of `_counted` where something else than numbers decides how many turns there are."""
-        label = f"{TURNS}{why.asked.removeprefix(ASKED)}"
-        self.opened[label] = (0, MOST_OPEN)
-        until = size(label, 0, MOST_OPEN)
-        self.bounds[name] = Bound(until, ())
-        return MOST_OPEN, until, nonnegative(minus(until, add(variable(name, 0, MOST_OPEN - 1), ONE)))
-
     # --- turn by turn -----------------------------------------------------------------------------------
 
     def _turn_by_turn(self, parts: Parts) -> int:
@@ -535,11 +475,10 @@ class Reader(Statements):
                     condition.fresh or condition.variables & {n for n, _ in self.turns}
                 ):
                     raise NoForm("its condition depends on another loop")
-                if turn >= FEW:
-                    condition = tabled(condition, self.threads)
                 running = conjunction(condition, self._inside(frame))
                 if turn >= FEW and isinstance(running, Sum):
                     running = tabled(running, self.threads)
+                    condition = tabled(condition, self.threads)
                 if isinstance(running, Sum) and running.known and not running.constant:
                     self.after_breaks(frame)
                     return turn

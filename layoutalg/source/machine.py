@@ -63,10 +63,6 @@ ASKED = "the condition of "
 """Name of a condition that is not known, in front of its line: a number 0 or 1, another one in each lane."""
 
 
-TURNS = "the turns of the loop of "
-"""Name of the number of turns that nothing tells, in front of the loop's line."""
-
-
 class TooLong(Exception):
     """A loop that is read turn by turn takes more steps than it may."""
 

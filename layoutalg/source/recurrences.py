@@ -63,17 +63,12 @@ class Parts:
 
 @dataclass(slots=True)
 class Tried:
-    """The result of a trial turn of the body: stand-ins, values after the turn, the condition, the
-    variables of the lanes that leave inside of it, whether some leave the function, and where it loads what
-    decides that."""
+    """The result of a trial turn of the body: stand-ins, values after the turn, the condition."""
 
     names: dict[str, int]
     after: dict[int, Value]
     condition: Condition
     formless: set[int]
-    own: set[int]
-    returns: bool
-    data: str
 
 
 class NoForm(Exception):

@@ -21,7 +21,7 @@ from layoutalg.source.front import (
     statements,
     touches_memory,
 )
-from layoutalg.source.machine import Frame, Place
+from layoutalg.source.machine import Frame
 from layoutalg.source.terms import ONE, ZERO, Sum, add, compare, constant, floor_mod, scale, truth
 from layoutalg.source.values import (
     LOADED,
@@ -30,7 +30,6 @@ from layoutalg.source.values import (
     Address,
     Condition,
     Number,
-    Real,
     Record,
     Unknown,
     Value,
@@ -183,14 +182,15 @@ class Statements(CuteCalls):
                 place = self.place(node.children[0])
             else:
                 result = self.value(node.children[0])
-        frame = self.innermost()
-        condition = self.here(self.stack.index(frame))
+        at = max(i for i, e in enumerate(self.stack) if isinstance(e, Frame) and e.kind == "function")
+        condition = self.here(at)
+        frame = self.stack[at]
         if isinstance(condition, Sum) and condition.known and not condition.constant:
             return True
-        if place is not None:
+        if place is not None and isinstance(frame, Frame):
             before = frame.place
             frame.place = place if before is None else self.either_place(condition, place, before)
-        else:
+        elif isinstance(frame, Frame):
             before_value = frame.result
             frame.result = result if before_value is UNSET else chosen(condition, result, before_value)
         self.leave("function")
@@ -205,23 +205,6 @@ class Statements(CuteCalls):
         """Whether a lane of this function goes on is not known from here on."""
         with self.under(why):
             self.leave("function")
-
-    def innermost(self) -> Frame:
-        """The frame of the function that is read."""
-        return next(f for f in reversed(self.stack) if isinstance(f, Frame) and f.kind == "function")
-
-    def may_leave(self, before: Frame, why: Unknown) -> None:
-        """Forget which lanes have left the function since its frame was as `before`, and with what."""
-        frame = self.innermost()
-        if frame.off is before.off:
-            return
-        least = before.off if isinstance(before.off, Sum) else before.off.least
-        frame.off = replace(why, least=least, most=ONE)
-        frame.breaks = [*before.breaks, (why, dict(self.variables))]
-        if frame.result is not before.result and not isinstance(frame.result, Real):
-            frame.result = why
-        if frame.place is not None and frame.place is not before.place:
-            frame.place = Place(frame.place.type, why=why)
 
     # --- asm --------------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ from layoutalg.arch import find_arch
 from layoutalg.errors import CompileError
 from layoutalg.source import SourceAccess, read_kernel, reading
 from layoutalg.source.costs import Launch, cost_of
-from layoutalg.source.machine import ASKED, TURNS, Touch
+from layoutalg.source.machine import ASKED, Touch
 from layoutalg.source.terms import SIZE, ZERO, sizes, table, values, variable
 from layoutalg.testing import compile_shared
 
@@ -370,7 +370,7 @@ def told(cases: Sequence[Case]) -> list[Told]:
 
 
 _MOST_TURNS = 48
-"""The turns of a loop that loaded numbers end: all such numbers are less."""
+"""The turns of a loop that a loaded number ends: all such numbers are less."""
 
 
 def _within(ran: Counter[Lanes], most: Counter[Lanes]) -> bool:
@@ -390,8 +390,6 @@ def _lanes(touch: Touch, threads: dict[str, Any], loads: Loads, found: Counter[L
     opened = {
         name: 1
         if name.startswith(SIZE + ASKED)
-        else _MOST_TURNS
-        if name.startswith(SIZE + TURNS)
         else functools.partial(_loaded, name, int(touch.function), count, loads)
         for name in (SIZE + each for each in sizes(touch.offset, *touch.conditions))
     }
@@ -410,13 +408,10 @@ def _lanes(touch: Touch, threads: dict[str, Any], loads: Loads, found: Counter[L
 
 
 def _loaded(name: str, start: int, count: int, loads: Loads, *turns: Any) -> NDArray[np.int64]:
-    """What each thread has loaded in its turn; 0 where it did not, 1 << 40 where two numbers."""
+    """What the threads have loaded in a turn; 0 where one of them did not, 1 << 40 where two numbers."""
     line, *calls = (int(n) - start for n in re.findall(r"line (\d+)", name))
-    own = zip(*(np.broadcast_to(turn, count) + 1 for turn in turns), strict=True) if turns else [()] * count
-    found = [
-        loads.get((line, tuple(reversed(calls)), tuple(map(int, at))), {}).get(thread, 0)
-        for thread, at in enumerate(own)
-    ]
+    here = loads.get((line, tuple(reversed(calls)), tuple(int(turn) + 1 for turn in turns)), {})
+    found = (here.get(thread, 0) for thread in range(count))
     return np.array([1 << 40 if value is None else value for value in found], dtype=np.int64)
 
 

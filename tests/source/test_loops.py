@@ -33,10 +33,7 @@ LOOPS = (
      DEEP_TURNS, DEEP_TURNS),
     ("int c = 0; for (int i = 0; i < n; ++i) for (int j = 0; j < 4; ++j) { if (j == 2) c++; s[c * t] = 0; }",
      160, 514),
-    ("int c = 5; if (t & 4) c = 6; else for (int i = t & 3; i < (t & 7); ++i) { c = g[n]; if (c) break; } "
-     "s[t * 32 + c] = 0;", 1, 16),
-    ("while (g[0] > 0) s[t] = 1;", 2048, 2048),
-    ("for (int i = 0; i < n; ++i) { if (g[t] == i) break; s[t * 32 + i % 2] = 0; }", 80, 1440),
+    ("while (g[0] > 0) s[t] = 1;", None, None),
 )  # fmt: skip
 VECTOR = "__shared__ float4 v[256]; v[t] = x[t]; __syncthreads(); const float* c = (const float*)&v[t]; "
 PLAIN = "__shared__ float f[1024]; for (int i = t; i < 1024; i += 32) f[i] = o[i]; __syncthreads(); "
