@@ -188,7 +188,7 @@ def test_what_is_compiled_ahead_is_what_is_launched() -> None:
     planned: list[Any] = []
     launched: list[Any] = []
 
-    def keep(family: str, p: Any, arch: str, folder: object, scalars: object, gpu: str) -> ReadySequence:
+    def keep(family: str, p: Any, arch: str, *_: object) -> ReadySequence:
         planned.append(p)
         one = launches_of(p, arch)
         return ReadySequence((), one.buffers, one.scratch_bytes)

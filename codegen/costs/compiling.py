@@ -53,7 +53,7 @@ Key: TypeAlias = "tuple[str, int, int]"
 """Loads ("ld") or stores ("st") by their bytes and the constant of their address."""
 
 Code: TypeAlias = "Mapping[Key, int]"
-"""Accesses of machine code, and the most conditions of lanes behind which it makes one."""
+"""Accesses of machine code, and the most conditions of lanes behind which it makes one: `shared_accesses`."""
 
 UNREAD: Code = MappingProxyType({})
 """Machine code that nobody has read: the program's accesses stay as they are written."""

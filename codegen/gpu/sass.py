@@ -302,30 +302,40 @@ _WIDTHS = {".U8": 1, ".S8": 1, ".U16": 2, ".S16": 2, ".64": 8, ".128": 16}
 _PLACE = re.compile(r"\[[^\]]*?(?:\+0x([0-9a-f]+))?\]")
 
 
+MOST_CONDITIONS = 1 << 8
+"""More conditions than any load of a program is behind."""
+
+
 def shared_accesses(function: SassFunction) -> Mapping[tuple[str, int, int], int]:
     """The loads ("ld") and stores ("st") of shared memory by their bytes and the constant of their address:
-    the most conditions of lanes that one is behind.
+    the most conditions of lanes that one is behind, MOST_CONDITIONS where the next store is behind no more.
 
-    A condition is a predicate, a branch, or the exits before, none of which the last store is behind.
+    A condition is a predicate, a branch or an exit that the last store to shared memory is not behind.  A
+    compiler makes one of several, so that their number says less of a load than the store does.
 
     >>> shared_accesses(SassFunction("f", (SassInstruction(0, "LDS.64 R2, [R4+0x80]", "@P0"),), {}))
     {('ld', 8, 128): 1}
     """
-    found: dict[tuple[str, int, int], int] = {}
+    found, loads = dict[tuple[str, int, int], int](), list[tuple[tuple[str, int, int], int]]()
     ends, behind, stored = {n: name for name, n in function.labels.items()}, set[str](), frozenset[str]()
     for n, instruction in enumerate(function.instructions):
         behind.discard(ends.get(n, ""))
         opcode, guard = instruction.opcode, instruction.guard
         base, target = opcode.partition(".")[0], _TARGET.search(instruction.text)
+        depth = bool(guard) + len(behind - stored)
         if guard and base == "EXIT":
-            behind.add(base)
+            behind.add(f"exit {n}")
         elif guard and target and target["label"]:
             behind.add(target["label"])
         elif base in ("LDS", "STS") and (place := _PLACE.search(instruction.text)):
             key = base[:2].lower(), _WIDTHS.get(opcode.removeprefix(base), 4), int(place[1] or "0", 16)
+            found[key] = max(found.get(key, 0), depth)
+            loads.append((key, depth))
             if base == "STS" and not guard:
                 stored = frozenset(behind)
-            found[key] = max(found.get(key, 0), bool(guard) + len(behind - stored))
+        if base in ("STG", "STS"):
+            found.update((key, MOST_CONDITIONS) for key, its in loads if key[0] == "ld" and its >= depth > 0)
+            loads.clear()
     return found
 
 

@@ -155,6 +155,6 @@ def bench(family: Family) -> Bench:
         return {"memory bytes": sum(memory(p, c, arch)), "tma bytes": sum(by_tma(p, c))}
 
     return Bench(
-        _arrays, contenders, _check, _cases, unit="TFLOP/s", work=lambda p: p.flops, record="attended_rate",
-        pace=lambda p: pace, notes=notes,
+        _arrays, contenders, _check, _cases, unit="TFLOP/s", work=lambda p: p.flops, pace=lambda p: pace,
+        notes=notes,
     )  # fmt: skip

@@ -446,7 +446,6 @@ def bench(family: Family) -> Bench:
         unit="TFLOP/s",
         work=lambda p: p.flops,
         pace=_pace,
-        record="product_rate",
         steps_size=STEPS_SIZE,
         notes=partial(_notes, family),
     )

@@ -156,9 +156,8 @@ class Bench:
     a set, and says how the result differs from another one, empty where it does not.  `work` is what a rate
     counts: bytes that have to be moved, or operations, 1e9 or 1e12 of them per second in the `unit` GB/s or
     TFLOP/s.  `cases` are the problems of a table with their names, for element types and sizes or by default,
-    for products with further options, some drawn with a `seed`; `notes` are the predictions beside; `record`
-    is the record of a row in the schema of the command's JSON; `steps_size` is the size of the problem on
-    which steps are compared.
+    for products with further options, some drawn with a `seed`; `notes` are the predictions beside;
+    `steps_size` is the size of the problem on which steps are compared.
 
     >>> from layoutalg.kernels.registry import FAMILIES
     >>> bench_of(FAMILIES["gemm-sm80"]).unit
@@ -173,7 +172,6 @@ class Bench:
     work: Callable[[Any], int] = lambda problem: problem.moved_bytes
     limit: str = ""
     seed: int = 0
-    record: Literal["rate", "reduced_rate", "product_rate", "attended_rate"] = "rate"
     steps_size: int = 0
     pace: Callable[[Any], Pace] = lambda problem: Pace()
     notes: Callable[[Any, Any, str], Mapping[str, Any]] = lambda problem, config, arch: {}

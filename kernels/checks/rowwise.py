@@ -432,9 +432,7 @@ def checks(family: Family) -> Checks:
 
 def bench(family: Family) -> Bench:
     """The benchmark of a family of this room."""
-    made = partial(
-        Bench, pace=lambda p: Pace(9, 16, 1.5, 32), record="reduced_rate", notes=partial(memory_notes, family)
-    )
+    made = partial(Bench, pace=lambda p: Pace(9, 16, 1.5, 32), notes=partial(memory_notes, family))
     if family.name == "cross_entropy":
         return made(
             _loss_arrays,

@@ -20,6 +20,8 @@ import contextlib
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
+from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -138,7 +140,7 @@ def read_machine(path: Path, board: str = "") -> Machine:
         raise ParseError(f"{path} has the numbers of {found.board}, not those of {board}")
     if found.arch not in ARCHS:
         raise ParseError(f"{path} is not {FORMAT.kind}: arch {found.arch!r} is none of {', '.join(ARCHS)}")
-    if isinstance(found, Machine) and path != _file(MEASURED):
+    if isinstance(found, Machine) and board != MEASURED:
         known = {way: {way, *numbers} for way, numbers in _packaged(MEASURED).ways.items()}
         _check_names(path, known.keys(), found.ways.keys())
         for way, names in known.items():
@@ -202,7 +204,7 @@ def _machine(chip: Arch) -> Machine:
     board = chip.board
     if board is None:
         return _packaged(MEASURED)
-    if _file(board.name).exists():
+    if _file(board.name).is_file():
         return _packaged(board.name)
     numbers = board.sms, board.l2_bytes, board.dram_bytes_per_s, board.boost_hz
     return Sheet(board.name, chip.name, board.source, *numbers).machine
@@ -210,9 +212,10 @@ def _machine(chip: Arch) -> Machine:
 
 @lru_cache(maxsize=64)
 def _packaged(board: str) -> Machine:
-    return read_machine(_file(board), board)
+    with as_file(_file(board)) as path:
+        return read_machine(path, board)
 
 
-def _file(board: str) -> Path:
+def _file(board: str) -> Traversable:
     name = board.lower().removeprefix("geforce ").replace("-", "_").replace(" ", "_")
-    return Path(__file__).with_name(f"{name}.json")
+    return files(__package__ or "").joinpath(f"{name}.json")

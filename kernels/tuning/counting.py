@@ -26,7 +26,7 @@ from layoutalg.kernels.family import Family
 from layoutalg.kernels.registry import find_family
 from layoutalg.kernels.tuning.sweep import Drawn, drawn_case, first_configs
 
-CASES = 62
+CASES = 124
 """The cases that one process of the profiler launches, while the next are compiled."""
 
 MOST_STEPS = 8

@@ -46,8 +46,8 @@ def _answer(words: Sequence[str]) -> int:
         overview().print_help()
         return 0
     name, rest = named(words)
-    if not name:
-        shown = [each.partition(" ")[2] for each in COMMANDS if each.startswith(f"{words[0]} ")]
+    shown = [each.partition(" ")[2] for each in COMMANDS if each.startswith(f"{words[0]} ")]
+    if not name or (shown and name == words[0] and rest and not rest[0].startswith("-")):
         if shown and (len(words) == 1 or words[1] in ("--help", "-h")):
             part_overview(words[0]).print_help()
             return 0

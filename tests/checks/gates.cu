@@ -153,7 +153,7 @@ int i{n} = 0; up{n}: s[threadIdx.x * 32] = v; if (++i{n} < n) goto up{n};
 asm volatile("atom.shared.cas.b32 %0, [%1], %0, %0;" : "+f"(v) : "r"((unsigned)__cvta_generic_to_shared(s)) : "memory");
 // --- bulk copy in asm: opaque, in shared and global
 asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];" :: "r"((unsigned)__cvta_generic_to_shared(s)), "l"(g), "r"(0) : "memory");
-// --- library copy: opaque, in shared and global
+// --- library copy: opaque, in shared and global, sized
 cooperative_groups::memcpy_async(tb, s, g, idx[0]);
 // --- memcpy: opaque, in shared and global
 memcpy(s, g, 128);
@@ -166,7 +166,7 @@ atomicAdd(&s[threadIdx.x * 32], v);
 // --- global atomic: opaque, sized, in global
 atomicMax((int*)o + n, 3);
 // --- vector of an unknown place: opaque, sized, sized
-*reinterpret_cast<float4*>(s + 4 * n) = make_float4(v, v, v, v);
+*reinterpret_cast<float4*>(s + 4 * (n * threadIdx.x & 63)) = make_float4(v, v, v, v);
 // --- read-only load of an unknown place: opaque, sized, in global
 v += __ldg(g + n);
 // --- early return of a parameter: opaque, sized, sized

@@ -43,7 +43,7 @@ def test_without_a_folder_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("words", "kernels"),
     [
-        (("doctor", "demo"), 3),
+        (("doctor", "demo"), 1),
         (("inspect", "sass", "transpose", "--m", "256", "--n", "256"), 1),
         (("inspect", "sass", "gemm-sm80", "--m", "256", "--n", "256", "--k", "256", "--arch", "H100"), 1),
         (("generate", "transpose", "--compile", "sm_80", "--compile", "A100"), 1),

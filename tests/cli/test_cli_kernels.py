@@ -116,8 +116,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Timed]:
     def one(timed: Timed, method: Method, way: str = "64x64", ours: float = 3000.0) -> BenchRow:
         asked.append(timed)
         family = FAMILIES[timed.family]
-        rates: dict[str, float | None] = dict.fromkeys(bench_of(family).contenders)
-        rates |= {"ours": ours} | ({"cupy": 900.5} if "cupy" in rates else {})
+        rates: dict[str, float | None] = {"ours": ours, **dict.fromkeys(bench_of(family).contenders)}
+        rates |= {"cupy": 900.5} if "cupy" in rates else {}
         if bench_of(family).limit:
             rates[bench_of(family).limit] = 4000.0
         if "cublas" in rates:
@@ -129,12 +129,12 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Timed]:
         notes: dict[str, Any] = {}
         if timed.family == "permute":
             notes = {"sectors in": 700, "sectors out": 800, "bound": "bytes: 7, 1.5 us", "board": "B"}
-        elif bench_of(family).record == "reduced_rate":
+        elif bench_of(family).limit == "read":
             notes = {"moved bytes": 1000, "memory bytes": 1500}
         elif timed.family == "attention":
             notes = {"memory bytes": 1000, "tma bytes": 2500}
         elif rates.get("grouped_mm"):
-            notes = {"expected us": 4.0, "boxes by TMA": 7000, "boxes by threads": 8, "board": "B"}
+            notes = {"expected us": 4.0, "board": "B", "boxes by TMA": 7000, "boxes by threads": 8}
         shown = timed.name or str(timed.problem)
         run = READ if method.energy else Run(unread="nothing to read by")
         return BenchRow(
@@ -167,50 +167,51 @@ def test_the_table_of_a_bench(measured: list[Timed]) -> None:
     assert payload["device"] == "Some GPU" and len(payload["rows"]) == 2
     assert payload["rows"][0] == {
         "problem": "64 x 64 f32, ld 64 -> 64",
-        "ours_gb_per_s": 3000.0,
-        "copy_gb_per_s": 4000.0,
-        "torch_gb_per_s": None,
-        "cupy_gb_per_s": 900.5,
-        "share_of_copy": 0.75,
+        "way": "64x64",
+        "registers": 90,
+        "unit": "GB/s",
+        "rates": {"ours": 3000.0, "copy": 4000.0, "torch": None, "cupy": 900.5},
+        "ratios": {"copy": 0.75, "torch": None, "cupy": 3000 / 900.5},
+        "limit": "copy",
+        "notes": {},
         "run": NOT_READ,
     }
     text = run("bench", "transpose", "--dtype", "f32", "--size", "64").stdout
     assert text.startswith("transpose on Some GPU, ") and re.search(
-        r"64 x 64 f32, ld 64 -> 64 +3,000 +4,000 +- +900 +0\.75", text
+        r"64 x 64 f32, ld 64 -> 64 +64x64 +3,000 +4,000 +- +900\.5 +0\.750 +- +3\.331", text
     )
 
 
 def test_the_table_of_a_bench_beside_a_copy_alone(measured: list[Timed]) -> None:
     rows = answer("bench", "quantize_mxfp8", "--dtype", "f32")["rows"]
-    assert rows and {(r["copy_gb_per_s"], r["torch_gb_per_s"], r["cupy_gb_per_s"]) for r in rows} == {
-        (4000.0, None, None)
-    }
-    assert "4,000        -     -" in run("bench", "quantize_mxfp8", "--dtype", "f32").stdout
+    assert rows and all(row["rates"] == {"ours": 3000.0, "copy": 4000.0} for row in rows)
+    assert "of 2 rows: 0.750 of copy." in run("bench", "quantize_mxfp8", "--dtype", "f32").stdout
 
 
 def test_the_tables_of_the_bench_of_permutes(measured: list[Timed]) -> None:
     payload = answer("bench", "permute", "--dtype", "f32")
-    assert payload["family"] == "permute" and {r["share_of_copy"] for r in payload["rows"]} == {0.75}
+    assert payload["family"] == "permute" and {r["ratios"]["copy"] for r in payload["rows"]} == {0.75}
     assert len(payload["rows"]) == 25
     text = run("bench", "permute", "--dtype", "f32").stdout
     name = "128x224x224x3 -> 0,3,1,2 f32"
-    assert re.search(name + r" +3,000 +4,000 +- +900 +0\.75", text)
-    assert re.search(name + r" +700 +800 +bytes: 7, 1\.5 us", text)
-    assert "Geometric mean of the shares of the copy: 0.75." in text
+    assert "; cases drawn with seed " in text and re.search(
+        name + r" +64x64 +90 +700 +800 +bytes: 7, 1\.5 us", text
+    )
+    assert "Geometric mean of 25 rows: 0.750 of copy, 3.331 of cupy, 0.750 of the fastest." in text
 
 
 def test_the_tables_of_the_bench_of_reductions(measured: list[Timed]) -> None:
     payload = answer("bench", "reduce")
-    assert len(measured) == len(CASES) + 20 == len(payload["reduced"])
-    assert {row["share_of_limit"] for row in payload["reduced"]} == {0.75}
+    assert len(measured) == len(CASES) + 20 == len(payload["rows"])
+    assert {row["ratios"][row["limit"]] for row in payload["rows"]} == {0.75}
     measured.clear()
     text = run("bench", "reduce", "--dtype", "bf16").stdout
     assert measured and {str(timed.problem.axes.dtype) for timed in measured} == {"bf16"}
-    assert re.search(r"sum 8192x8192 over 1 bf16 +3,000 +4,000 +0\.75 +1,500 +900 +2\.00 +1\.50", text)
-    assert "reductions: 0.75 of the read, 2.00 times PyTorch." in text
-    assert "softmax and layer norm: 0.75 of the copy." in text
+    assert re.search(r"sum 8192x8192 over 1 bf16 +64x64 +90 +1,000 +1,500", text)
+    assert "0.750 of read, 2.000 of torch, 3.331 of cupy, 0.750 of the fastest." in text
+    assert "0.750 of copy, 3.331 of cupy, 0.750 of the fastest." in text
     measured.clear()
-    assert {row["limit"] for row in answer("bench", "softmax", "--dtype", "f32")["reduced"]} == {"copy"}
+    assert {row["limit"] for row in answer("bench", "softmax", "--dtype", "f32")["rows"]} == {"copy"}
     assert {timed.family for timed in measured} == {"softmax"}
 
 
@@ -220,36 +221,37 @@ def test_the_tables_of_the_bench_of_products(measured: list[Timed]) -> None:
     assert [row["way"] for row in payload["steps"]] == list(steps) and len(payload["rows"]) == len(SIZES)
     assert payload["steps"][0] == {
         "problem": "4096 x 4096 x 4096 f32 TT", "way": next(iter(steps)), "registers": 90,
-        "ours_tflop_per_s": 2.0, "cublas_tflop_per_s": 4.0, "ratio": 0.5,
-        "run": NOT_READ, "groups": None,
+        "unit": "TFLOP/s", "rates": {"ours": 2.0, "cublas": 4.0}, "ratios": {"cublas": 0.5}, "limit": "",
+        "notes": {}, "run": NOT_READ,
     }  # fmt: skip
     assert answer("bench", "gemm-simt", "--size", "8")["steps"] == []
     text = run("bench", "gemm-simt", "--size", "8").stdout
-    assert text.startswith("gemm-simt, sizes, on Some GPU, ")
-    assert re.search(r"8 x 8 x 8 f32 TT +64x64 +90 +2\.0 +4\.0 +0\.500", text)
-    assert "Geometric mean of the ratios: 0.500." in text
+    assert text.startswith("gemm-simt on Some GPU, ")
+    assert re.search(r"8 x 8 x 8 f32 TT +64x64 +2\.0 +4\.0 +0\.500", text)
+    assert "Geometric mean of 1 rows: 0.500 of cublas." in text
 
 
 def test_the_table_of_the_bench_of_attention(measured: list[Timed]) -> None:
     name = "bf16 16x16x1024x1024x128"
-    first, *_ = answer("bench", "attention", "--size", "1024")["attended"]
-    assert (first["problem"], first["cudnn_tflop_per_s"], first["ratio"]) == (name, None, None)
+    first, *_ = answer("bench", "attention", "--size", "1024")["rows"]
+    assert first["problem"] == name and first["ratios"] == {"cudnn": None, "flash": None}
     text = run("bench", "attention", "--size", "1024").stdout
     assert text.startswith("attention on Some GPU, ") and "Geometric mean" not in text
-    assert re.search(name + r" +64x64 +90 +3,000 +- +- +- +2.5", text)
+    assert re.search(name + r" +64x64 +3,000 +- +- +- +-", text)
+    assert re.search(name + r" +64x64 +90 +1,000 +2,500", text)
 
 
 def test_the_table_of_the_bench_of_groups(measured: list[Timed]) -> None:
     payload = answer("bench", "gemm-sm90", "--groups", "4", "--size", "512")
     (row,) = payload["rows"]
     assert row["problem"] == "512 x 512 x 512 bf16 TN in 4 groups" and payload["steps"] == []
-    assert row["groups"] == {"expected_us": 4.0, "boxes_by_tma": 7000, "boxes_by_threads": 8,
-                             "grouped_mm_tflop_per_s": 1.0, "ratio": 2.0}  # fmt: skip
-    assert answer("bench", "gemm-sm90", "--size", "512")["rows"][0]["groups"] is None
+    assert row["notes"] == {"expected us": 4.0, "boxes by TMA": 7000, "boxes by threads": 8, "board": "B"}
+    assert row["ratios"] == {"cublas": 0.5, "grouped_mm": 2.0}
+    assert answer("bench", "gemm-sm90", "--size", "512")["rows"][0]["notes"] == {}
     measured.clear()
     text = run("bench", "gemm-sm90", "--groups", "4", "--size", "512", "--group-rows", "drawn").stdout
-    assert re.search(r"64x64 +2\.0 +1000\.0 +4\.0 +0\.500 +1\.0 +2\.000 +7,000 +8", text)
-    assert "drawn" in text and "Geometric mean of the ratios: 0.500." in text
+    assert re.search(r"64x64 +2\.0 +4\.0 +1\.0 +0\.500 +2\.000", text)
+    assert "drawn" in text and re.search(r" +90 +4 +B +7,000 +8", text)
     begins = dict(measured[0].given)
     assert begins["begin4"] == 512 and begins["begin1"] not in (0, 128)
 
@@ -261,7 +263,7 @@ def test_whole_problems_are_timed_by_their_arguments(measured: list[Timed], tmp_
     assert [row["problem"] for row in payload["rows"]] == [
         "96 x 64 x 72 bf16 TN in 3 groups", "64 x 64 x 64 bf16 TN"
     ]  # fmt: skip
-    assert [row["groups"] is not None for row in payload["rows"]] == [True, False] and not payload["steps"]
+    assert [bool(row["notes"]) for row in payload["rows"]] == [True, False] and not payload["steps"]
     file.write_text('[{"m": 8, "n": 4}]')
     assert (
         answer("bench", "transpose", "--problems", str(file))["rows"][0]["problem"] == "8 x 4 f32, ld 4 -> 8"
@@ -275,9 +277,9 @@ def test_the_choice_for_groups_is_predicted(tmp_path: Path) -> None:
     family = FAMILIES["gemm-sm90"]
     config = family.choose(family.problem(1000, groups=4))
     across = -(-1000 // config.tile_n) * len(config.boxes(2))
-    assert found["choice"]["way"] == family.way(config) and 5 < found["choice"]["expected_us"] < 50
-    assert found["choice"]["boxes_by_tma"] == 4 * (250 // 64) * across
-    assert found["choice"]["boxes_by_threads"] == 4 * across
+    assert found["choice"]["way"] == family.way(config) and 5 < found["choice"]["notes"]["expected us"] < 50
+    assert found["choice"]["notes"]["boxes by TMA"] == 4 * (250 // 64) * across
+    assert found["choice"]["notes"]["boxes by threads"] == 4 * across
     assert "in 4 groups" in run("bench", "gemm-sm90", "--groups", "4", "--size", "512", "--predict").stdout
     file = tmp_path / "one.json"
     file.write_text('[{"m": 64, "n": 64, "k": 64}]')

@@ -105,8 +105,8 @@ def bench(path: Path, **changed: Any) -> Path:
     def row(n: int) -> dict[str, Any]:
         run = {"cold": True, "launches": 371, "contenders": {"ours": seen, "cublas": seen},
                "joules": {"ours": 1.0}, "work_per_joule": {"ours": 5e10, "cublas": None}}  # fmt: skip
-        return {"problem": f"{n} x {n} x {n} f32 TT", "way": "w", "registers": 90, "ours_tflop_per_s": 50.0,
-                "cublas_tflop_per_s": 40.0, "ratio": 1.25, "run": run}  # fmt: skip
+        return {"problem": f"{n} x {n} x {n} f32 TT", "way": "w", "registers": 90, "unit": "TFLOP/s",
+                "rates": {"ours": 50.0, "cublas": 40.0}, "ratios": {"cublas": 1.25}, "run": run}  # fmt: skip
 
     payload = {
         "schema": "layoutalg/output/1", "command": "bench", "family": "gemm-simt", "device": "Some GPU",

@@ -119,7 +119,7 @@ def numbers() -> str:
         of = figure(name)
         value, more = _headline(name, of)
         what = link(of, of["what"], "docs/measured.md")
-        rows.append([value, f"{what}{more}", of["date"], f"`{of['command']}`"])
+        rows.append([value, f"{what}{more}", f"{of['device']}, {of['date']}", f"`{of['command']}`"])
     return table(("number", "what it is", "measured", "how to reproduce it"), rows)
 
 
@@ -145,11 +145,13 @@ def _mean_least(of: Mapping[str, Any]) -> list[str]:
 
 
 def drawn_short() -> str:
-    """Drawn products, some classes per line, and how many of them are slower."""
-    rows = [row for row in data()["products_drawn"]["rows"] if row["compared_with"] != ALONE]
+    """Drawn products, some classes per line, how many of them are slower, and their run."""
+    of = data()["products_drawn"]
+    rows = [row for row in of["rows"] if row["compared_with"] != ALONE]
     timed = [row["mean"] for row in rows if row["mean"] is not None]
     slower = f"{sum(mean < 1 for mean in timed)} of {len(timed)} classes are slower in the geometric mean."
-    return _beside([[row["class"], _drawn_cell(row)] for row in rows], "class") + f"\n{slower}\n"
+    cells = _beside([[row["class"], _drawn_cell(row)] for row in rows], "class")
+    return f"{cells}\n{filled(f'{slower} {_run(of)}.')}"
 
 
 def _beside(cells: list[list[str]], what: str, across: int = 3) -> str:
@@ -219,12 +221,12 @@ def permute_summary() -> str:
 def judged() -> str:
     """Answers of the algebra: wrong, refused without need, right."""
     of = data()["algebra_judged"]
-    rows = [[f"`{name}`", *(_counts(side, 3) for side in sides)] for name, sides in of["rows"].items()]
+    rows = [[f"`{name}`", *map(_counts, sides)] for name, sides in of["rows"].items()]
     return table(("operation", *of["columns"]), rows)
 
 
-def _counts(side: Sequence[int] | None, shown: int) -> str:
-    return "-" if side is None else " / ".join(f"{n:,}" for n in side[:shown])
+def _counts(side: Sequence[int] | None) -> str:
+    return "-" if side is None else " / ".join(f"{n:,}" for n in side)
 
 
 def speed() -> str:
@@ -286,34 +288,6 @@ def _beside_library(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 # --- docs/comparison.md -------------------------------------------------------------------------------------
 
-SHOWN_JUDGED = (
-    *("composition", "complement", "left_inverse", "logical_divide", "logical_product", "coalesce"),
-    "right_inverse",
-)
-SHOWN_SPEED = ("composition", "composition, 8:2", "complement", "logical_divide", "construct")
-
-
-def judged_short() -> str:
-    """Wrong answers and needless errors of some operations."""
-    of = data()["algebra_judged"]
-    rows = [[f"`{name}`", *(_counts(side, 2) for side in of["rows"][name])] for name in SHOWN_JUDGED]
-    return table(("operation", *of["columns"]), rows)
-
-
-def speed_short() -> str:
-    """Times of some operations and of the analysis of a tile."""
-    of = data()["algebra_speed"]
-    rows = [
-        [f"`{name}`", f"{of['rows'][name][0]:.1f} us", *map(_multiple, of["rows"][name][1:])]
-        for name in SHOWN_SPEED
-    ]
-    rows.append(["all but construction", "1", *map(_multiple, of["all"])])
-    for name in ("tile-conflicts", "tile-coalescing"):
-        tile = figure(name)
-        rows.append([tile["short"], f"{tile['ours']:.2f} ms", "-", f"{tile['theirs']} ms"])
-    return table(("", *of["columns"]), rows)
-
-
 KERNELS = (
     "transpose", "permutes-copy", "permutes-pytorch", "f32", *GROUPS, "long-rows", "long-rows-bf16",
     "columns-f32", "columns-bf16", "losses-compile", "losses-eager", "host-product", "host-softmax",
@@ -338,17 +312,6 @@ def counts() -> str:
         f"Of single instructions {link(single, single['text'] + ' ' + single['what'])} and of random layouts "
         f"{link(drawn, drawn['text'] + ' accesses')} agree with Nsight Compute on an {drawn['device']}."
     )
-
-
-def libraries() -> str:
-    """Kernels beside those of QuACK and cuTENSOR."""
-    shares = "throughput relative to a device copy, ours and theirs"
-    rows = [
-        (link(of, f"{of['of']}, {row['what']}"), of["compared_with"], *_beside_library(row))
-        for of in (data()["quack"], data()["cutensor"])
-        for row in of["rows"]
-    ]
-    return table(("", "relative to", "cases", "geometric mean", "least", shares), rows)
 
 
 def executed(row: Mapping[str, Any]) -> float:
@@ -389,8 +352,7 @@ REGIONS: dict[str, Callable[[], str]] = {
     print_region.__name__.replace("_", "-"): print_region
     for print_region in (
         numbers, drawn_short, drawn, f32_summary, bf16_summary, permute_summary, judged, speed,
-        speed_summary, analyses, quack, cutensor, judged_short, speed_short, kernels, libraries, counts,
-        published_hgemm, hgemm_gains,
+        speed_summary, analyses, quack, cutensor, kernels, counts, published_hgemm, hgemm_gains,
     )
 }  # fmt: skip
 """Name of a region -> its text."""

@@ -1,4 +1,4 @@
-"""Pages of docs/ that the library writes itself: the cookbook of swizzles, facts of the hardware, limits.
+"""Pages of docs/ that the library writes itself: the cookbook of swizzles, and facts of the hardware.
 
     python -m tests.docs.pages        writes them, and the regions of docs/figures.json; then read the diff
 
@@ -15,7 +15,6 @@ from layoutalg import arch as facts
 from layoutalg import legality
 from layoutalg.errors import LayoutAlgError
 from layoutalg.layout import Layout
-from layoutalg.limits import Most
 from layoutalg.synthesis import TileSynthesis, check_certificate, synthesize_tile
 from tests.docs import figures
 from tests.docs.tables import table
@@ -85,13 +84,18 @@ COOKBOOK = """# Cookbook: which swizzle
 
 For row-major tiles in shared memory and the accesses to them: the layout without bank conflicts that
 `layoutalg synthesize` finds. In the columns: *TMA*, the swizzle mode in which TMA writes the layout;
-*wgmma*, the operands of wgmma that it can be; *by padding*, longer rows without conflicts, with their extra
-memory. bN is the load or store of one element of N bits. Where no layout is free of conflicts,
+*wgmma*, the operands of wgmma that it can be (neither takes those of the other sections); *by padding*,
+longer rows without conflicts, with their extra memory. bN is the load or store of one element of N bits. Where no layout is free of conflicts,
 `layoutalg synthesize` shows the best one. `python -m tests.docs.pages` writes this page and checks each
 certificate again; a test compares the page with what the library finds.
 
 For other tiles, accesses, element types and buffers of stages, see [synthesis](synthesis.md).
 """
+
+
+COLUMNS = ("tile", "type", "layout", "TMA", "wgmma", "by padding")
+MATRIX_COLUMNS = ("TMA", "wgmma")
+"""Columns that only tiles of a matrix product have."""
 
 
 def needs(count: int | None = None) -> str:
@@ -108,7 +112,9 @@ def needs(count: int | None = None) -> str:
             for accesses in lists
         }
         (rows,) = tables  # what stands in one section has one table
-        shown = table(("tile", "type", "layout", "TMA", "wgmma", "by padding"), rows)
+        here = [i for i, name in enumerate(COLUMNS) if elements == MATRIX or name not in MATRIX_COLUMNS]
+        assert {row[i] for row in rows for i in range(len(COLUMNS)) if i not in here} <= {"no", "-"}
+        shown = table([COLUMNS[i] for i in here], [[row[i] for i in here] for row in rows])
         parts.append(f"## {heading}\n\nAccesses: `{'`; or `'.join(named)}`.\n\n{shown}")
     return "\n".join(parts)
 
@@ -216,7 +222,12 @@ traits (`tests/atoms/test_blackwell.py`), and differ in two documented places:
 ## Load modes of TMA
 
 {loads}
-{requests}"""
+## Limits of a request
+
+A request past a limit is refused by an error that says what was asked, what the limit is, and what helps
+where something does. What hardware or a format allows is stated above; the limits of requests, with their
+units, are a table in [limits.py](../layoutalg/limits.py).
+"""
 
 MARKS: tuple[facts.Provenance, ...] = ("measured", "documented", "assumed")
 INSTRUCTION_HEAD = (
@@ -286,23 +297,7 @@ def hardware() -> str:
         modes=table(MODE_HEAD, map(_mode, facts.SWIZZLE_MODES.values())),
         kinds=sourced(KIND_HEAD, map(_sizes, facts.TCGEN05_KINDS.values())),
         loads=table(("mode", "direction", "architectures", "needs"), map(_load, legality.LOAD_MODES)),
-        requests=limits(),
     )
-
-
-LIMITS = """## Limits of a request
-
-A request past a limit is refused by an error that says what was asked, what the limit is, and what helps
-where something does. What hardware or a format allows is stated above. Names are those of
-`layoutalg.limits.Most`.
-
-{limits}"""
-
-
-def limits() -> str:
-    """The limits that a request can meet."""
-    rows = ((m.name, f"{m.number:,}", m.unit, m.protects, m.lift or "-") for m in Most)
-    return LIMITS.format(limits=table(("limit", "most", "of what", "protects", "what helps"), rows))
 
 
 PAGES = {"cookbook.md": cookbook, "hardware.md": hardware}

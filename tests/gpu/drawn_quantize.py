@@ -3,7 +3,7 @@
 python -m tests.gpu.drawn_quantize SEED OUT.json
 
 Small matrices of drawn shapes, types and ways are compared with the definition in all bits; then the ways by
-vectors of 16 elements are timed on drawn large ones until 75 s are over, of which every third has rows of a
+vectors of 16 and 32 elements are timed on drawn large ones until 75 s are over, of which every third has rows of a
 multiple of 8, 4 or 2 elements.  A line is a problem: the share of the copy of each way, the chosen one first.
 """
 
@@ -42,7 +42,7 @@ def main(seed: str, out: str) -> None:
         shape = rng.randint(1000, 14000), step * rng.randint(1280 // step, 10240 // step)
         name = NAMES[(0, 0, 1, 0, 1, 2)[i // 3 % 6]]
         p = FAMILIES[name].problem(shape, ("bf16", "bf16", "f16")[i % 3])
-        widest = [c for c in FAMILIES[name].configs(p, "sm_90") if c.vec == 16]
+        widest = [c for c in FAMILIES[name].configs(p, "sm_90") if c.vec >= 16]
         timed = benchmark_ways(name, p, {str(c): c for c in widest}, method=Method(cold=True))
         shares = {row.way: round(row.share or 0, 3) for row in timed}
         rows.append({"problem": str(p), "copy GB/s": timed[0].rates["copy"], "shares": shares})

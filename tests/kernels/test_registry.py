@@ -52,7 +52,7 @@ def test_every_candidate_that_stands_makes_launches(name: str) -> None:
         assert isinstance(family.build(p, config), Kernel) and isinstance(family.way(config), str)
 
 
-NEWER = ("gemm-sm80", "gemm-sm90", "quantize_mxfp8", "quantize_nvfp4")
+NEWER = ("attention", "gemm-sm80", "gemm-sm90", "quantize_mxfp8", "quantize_nvfp4")
 
 
 @pytest.mark.deep

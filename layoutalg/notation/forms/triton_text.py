@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from layoutalg.errors import LayoutAlgError, UnsupportedError
+from layoutalg.errors import LayoutAlgError, ShapeError, UnsupportedError
 from layoutalg.f2 import LinearLayout
 from layoutalg.layout import AnyLayout
 from layoutalg.limits import Most
@@ -404,7 +404,10 @@ def write_encoding(
     """A map as text of one encoding.  Raises UnsupportedError, with the reason, where there is none."""
     if encoding.find is None:
         raise UnsupportedError(f"{encoding.mnemonic} is read, and not written")
-    fields = encoding.find(value, options)
+    try:
+        fields = encoding.find(value, options)
+    except ShapeError as error:  # of extents, or of a coordinate at which the layout has no offset
+        raise UnsupportedError(f"no {encoding.mnemonic} for {value}: {error.message}") from error
     if encoding.pads:
         left_out = {"order"} if gluon else {"offset", "block"} if "order" in fields else {"shape"}
         fields = {key: field for key, field in fields.items() if key not in left_out}

@@ -548,7 +548,7 @@ class View {
       if (taker && cell.lanes.includes(taker.lane) && !this.waves.at) this.waves.at = [number, bank];
     }));
     this.waves.show(names.length, banks, {
-      width: Math.max(19, Math.floor((this.waves.box.clientWidth - CELL.head) / banks)),
+      width: Math.max(17, Math.floor((this.waves.box.clientWidth - CELL.head) / banks)),
       cell: (row, column) => {
         const found = cells[row].get(column);
         if (!found) return null;

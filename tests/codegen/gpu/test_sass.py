@@ -121,6 +121,19 @@ def test_a_main_loop_of_a_known_count_is_a_part_of_the_loop_around_it() -> None:
 # --- with a disassembler -------------------------------------------------------------------------------
 
 
+def test_a_load_is_behind_all_conditions_of_the_store_that_no_further_one_is_in_front_of() -> None:
+    load, store = ("", "LDS R0, [R4+0x10]"), ("", "STG.E [R2], R0")
+    key = ("ld", 4, 16)
+
+    def depth(*lines: tuple[str, str]) -> int:
+        code = (gpu.SassInstruction(16 * n, text, guard) for n, (guard, text) in enumerate(lines))
+        return gpu.shared_accesses(gpu.SassFunction("k", tuple(code), {}))[key]
+
+    assert depth(load, store) == 0 and depth(load, ("@P0", "STG.E [R2], R0")) == 0
+    assert depth(("@P1", "EXIT"), load, ("@P0", "EXIT"), store) == 1
+    assert depth(("@P1", "EXIT"), load, store) == depth(("@P0", load[1]), ("@P0", store[1])) > 99
+
+
 def test_what_is_no_image_is_refused() -> None:
     with pytest.raises(CompileError, match="refused the image"):
         gpu.disassemble(b"this is no cubin")

@@ -140,11 +140,11 @@ def test_parts_of_k_are_added_up_whatever_the_rows_are(kind: str, n: int) -> Non
     """Rows of 33 results, which no vector cuts, and of 36."""
     element, result = ELEMENT[kind], {"int8": "int32"}.get(kind, kind)
     family = FAMILIES["gemm-simt" if element in ("f32", "f64") else "gemm-sm80"]
-    p = family.problem(16, n, 512, element, b_major="k" if kind == "int8" else "mn")
+    p = family.problem(16, n, 2048, element, b_major="k" if kind == "int8" else "mn")
     assert family.choose(p, "sm_90").splits > 1
     with simulated_gpu("sm_90") as gpu:
-        got = matmul(*arrays(gpu, (16, 512), (512, n), kind=kind), alpha=2)
-    assert (products.numbers(got.bits, result) == 1024).all()
+        got = matmul(*arrays(gpu, (16, 2048), (2048, n), kind=kind), alpha=2)
+    assert (products.numbers(got.bits, result) == 4096).all()
 
 
 def test_more_products_than_a_launch_has_are_several_launches() -> None:

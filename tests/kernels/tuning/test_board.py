@@ -84,4 +84,4 @@ def test_the_command_writes_a_file_that_is_read_again(
 @pytest.mark.deep
 def test_what_is_drawn_is_of_all_families_that_a_file_suffices_for() -> None:
     cases = board.drawn(5, "sm_90")
-    assert {next(cases).family for _ in range(40)} == {n for n, f in FAMILIES.items() if not f.board}
+    assert {next(cases).family for _ in range(120)} == {n for n, f in FAMILIES.items() if not f.board}

@@ -144,7 +144,8 @@ def generate_command(
     kind = "ptx" if ptx else "py" if launcher in LIBRARIES else "cu"
     output = Path(f"{name}.{kind}") if output is None and name is not None else output
     if output is not None and output.suffix != f".{kind}":
-        raise UnsupportedError(f"-o {output}: {output.with_suffix(f'.{kind}')} is what is written")
+        written = output.parent / f"{output.stem or family}.{kind}"
+        raise UnsupportedError(f"-o {output}: {written} is what is written")
     if header is not None and (launcher != "cpp" or header.suffix not in (".h", ".hpp")):
         raise UnsupportedError(f"--header {header}: a .h or .hpp beside --launcher cpp is accepted")
     with progress(f"writing {family}"):

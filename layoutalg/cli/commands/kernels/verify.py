@@ -104,7 +104,7 @@ def verify_command(
 
     layoutalg verify algebra --random 100000 --workers 8
     """
-    from layoutalg.codegen.gpu import gpu_status
+    from layoutalg.codegen.gpu import gpu_status, version
     from layoutalg.kernels.checks import checks_of, verify
     from layoutalg.kernels.registry import find_family
     from layoutalg.kernels.tuning import ALGEBRA
@@ -155,6 +155,10 @@ def verify_command(
         parts = verify_tables(reports)
         if "gpu" not in targets and target == "auto":
             parts.append(f"Not run on a GPU: {status.reason}.")
+        try:
+            version()
+        except UnsupportedError as error:
+            parts.append(f"Not compiled: {error}.")
         say(*parts, "Passed." if passed else "FAILED.")
     return 0 if passed else 1
 

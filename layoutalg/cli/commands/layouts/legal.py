@@ -195,7 +195,12 @@ def legal_command(
     subject = _subject(what, layout, dtype, arch, requested)
     from layoutalg.legality import nearest_legal
 
-    report = subject.check(**subject.arguments)
+    try:
+        report = subject.check(**subject.arguments)
+    except UnknownNameError as error:
+        if error.kind != "instruction":
+            raise
+        raise UnknownNameError("instruction", what, _subjects("")) from error
     repair = None if report.legal else nearest_legal(subject.check, subject.arguments)
     command = None if repair is None else _command(subject, repair, what)
     if wants_json():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from layoutalg.answers import Amount, Answer, Bound, Count, Positive, Rate, taken
+from layoutalg.answers import Amount, Answer, Bound, Count, Rate, taken
 from layoutalg.arch import DEFAULT_ARCH
 from layoutalg.cli.commands.times.conditions import (
     MethodAnswer,
@@ -17,12 +17,7 @@ from layoutalg.cli.commands.times.conditions import (
     method_answer,
     run_answer,
 )
-from layoutalg.cli.commands.times.predictions import (
-    GroupExpectation,
-    expected_of,
-    predict_command,
-    predict_groups,
-)
+from layoutalg.cli.commands.times.predictions import predict_command, predict_groups
 from layoutalg.cli.files import read_source
 from layoutalg.cli.kernel_names import read_options, read_problems
 from layoutalg.cli.options import (
@@ -36,7 +31,7 @@ from layoutalg.cli.options import (
     one_of,
     option,
 )
-from layoutalg.cli.output import Table, progress, say, say_answer, wants_json
+from layoutalg.cli.output import Table, count, progress, say, say_answer, wants_json
 from layoutalg.errors import ParseError, UnsupportedError, check_choice
 from layoutalg.kernels.norms import NORMS
 from layoutalg.limits import Most
@@ -145,12 +140,17 @@ def bench_command(
             rows.append(row)
             step()
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    tables, answer = RECORDS[bench_of(chosen).record]
     if wants_json():
         how = method_answer([*steps, *rows], method)
-        say_answer(answer(Timings(family, status.name, status.arch, today, how), steps, rows))
+        where = family, status.name, status.arch, today, how
+        say_answer(Timings(*where, _answers(steps), _answers(rows)))
     else:
-        parts = tables(family, f"on {status.name}, {today}", steps, rows)
+        drawn = f"; cases drawn with seed {bench_of(chosen).seed}" if bench_of(chosen).seed else ""
+        parts = [
+            part
+            for name, some in ((f"{family}, steps,", steps), (family, rows))
+            for part in _tables(f"{name} on {status.name}, {today}{drawn}", some)
+        ]
         say(*parts, *condition_tables([*steps, *rows], method))
 
 
@@ -192,318 +192,95 @@ def _read_sizes(text: str) -> range:
     return sizes
 
 
-Rows: TypeAlias = "Sequence[BenchRow]"
+# --- tables and the record -----------------------------------------------------------------------------
 
 
-def _rate(rate: float | None) -> str:
-    return "-" if rate is None else f"{rate:,.0f}"
+def _tables(title: str, rows: Sequence[BenchRow]) -> Iterator[Table | str]:
+    """The rates of rows with the same contenders, ours over each of the others, and what was predicted."""
+    from layoutalg.kernels.bench import OURS, mean_of
+
+    for names in dict.fromkeys(tuple(row.rates) for row in rows):
+        part = [row for row in rows if tuple(row.rates) == names]
+        others = [name for name in names if name != OURS]
+        cells = [
+            (
+                row.problem, row.way, *(_rate(row.rates[name]) for name in names),
+                *(_number(row.ratio(name), 3) for name in others),
+            )
+            for row in part
+        ]  # fmt: skip
+        columns = ("problem", "way", *names, *(f"of {name}" for name in others))
+        yield Table(f"{title}, {part[0].unit}", columns, cells, left=2)
+        means = {name: mean_of(row.ratio(name) for row in part) for name in others}
+        if len(others) > 1:
+            means["the fastest"] = mean_of(
+                min((x for x in map(row.ratio, others) if x is not None), default=None) for row in part
+            )
+        if known := [f"{mean:.3f} of {name}" for name, mean in means.items() if mean is not None]:
+            yield f"Geometric mean of {len(part)} rows: {', '.join(known)}."
+    for notes in dict.fromkeys(tuple(row.notes) for row in rows):
+        told = [
+            (row.problem, row.way, row.registers, *map(_told, row.notes.values()))
+            for row in rows
+            if tuple(row.notes) == notes
+        ]
+        title = "Registers of a thread, and what was predicted" if notes else "Registers of a thread"
+        yield Table(title, ("problem", "way", "registers", *notes), told, left=2)
 
 
-def _factor(factor: float | None, digits: int = 2) -> str:
-    return "-" if factor is None else f"{factor:.{digits}f}"
+def _rate(x: float | None) -> str:
+    return _number(x, 1 if x is not None and x < 1000 else 0)
 
 
-# --- what moves data -----------------------------------------------------------------------------------
+def _number(x: float | None, digits: int) -> str:
+    return "-" if x is None else f"{x:,.{digits}f}"
 
 
-def _moved_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
-    """The rates, and where something was predicted, that and the mean share of the copy."""
-    from layoutalg.kernels.bench import mean_of
-    from layoutalg.kernels.checks import bench_of
-    from layoutalg.kernels.registry import find_family
-
-    cells = (
-        (row.problem, *(_rate(row.rates.get(name)) for name in _MOVED), _factor(row.share)) for row in rows
-    )
-    predicted = [row for row in rows if row.notes]
-    copy, share = ("copy", "share") if predicted else ("device copy", "share of copy")
-    drawn = f"; cases drawn with seed {bench_of(find_family(family)).seed}" if predicted else ""
-    yield Table(f"{family} {where}, GB/s{drawn}", ("problem", "ours", copy, "PyTorch", "CuPy", share), cells)
-    if predicted:
-        seen = (
-            (row.problem, *(f"{row.notes[f'sectors {way}']:,}" for way in ("in", "out")), row.notes["bound"])
-            for row in predicted
-        )
-        yield Table(
-            f"What was predicted, at the rates of {predicted[0].notes['board']}",
-            ("problem", "sectors in", "sectors out", "bound"),
-            seen,
-        )
-        yield f"Geometric mean of the shares of the copy: {mean_of(row.share for row in rows):.2f}."
-
-
-_MOVED = ("ours", "copy", "torch", "cupy")
+def _told(note: object) -> str:
+    """A prediction: a number, words, or that there is none."""
+    return count(note) if isinstance(note, int | float) else "-" if note is None else str(note)
 
 
 @dataclass(frozen=True)
-class RateRow:
-    """A row of the table, in 10^9 bytes per second."""
+class TimedRow:
+    """A problem, computed in one way; null where a contender is missing or cannot compute it."""
 
     problem: str
-    ours_gb_per_s: Rate
-    copy_gb_per_s: Rate
-    torch_gb_per_s: Rate | None
-    cupy_gb_per_s: Rate | None
-    share_of_copy: Rate
+    way: str
+    registers: Count
+    unit: Literal["GB/s", "TFLOP/s"]
+    rates: Mapping[str, Rate | None]
+    """The rate of each contender."""
+    ratios: Mapping[str, Rate | None]
+    """Our rate over that of each other contender."""
+    limit: str
+    """The contender that says what memory can do, empty for products and attention."""
+    notes: Mapping[str, Amount | str | None]
+    """Predictions, with their units."""
     run: RunAnswer
 
 
 @dataclass(frozen=True)
-class Timings:
-    """The device and the method that rows were timed with."""
+class Timings(Answer, command="bench"):
+    """Rates of kernels beside libraries, with the device and the method that they were timed with."""
 
     family: str
     device: str
     arch: str
     date: Annotated[str, Bound("pattern", "^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
     method: MethodAnswer
+    steps: tuple[TimedRow, ...]
+    """The steps of a ladder at one size."""
+    rows: tuple[TimedRow, ...]
 
 
-@dataclass(frozen=True)
-class MovedTimings(Timings, Answer, command="bench"):
-    """Rates of what moves data."""
+def _answers(rows: Sequence[BenchRow]) -> tuple[TimedRow, ...]:
+    from layoutalg.kernels.bench import OURS
 
-    rows: tuple[RateRow, ...]
-
-
-def _moved_answer(where: Timings, steps: Rows, rows: Rows) -> MovedTimings:
-    shown = (
+    return tuple(
         taken(
-            RateRow, row, **{f"{name}_gb_per_s": row.rates.get(name) for name in _MOVED},
-            share_of_copy=row.share, run=run_answer(row),
-        )
-        for row in rows
-    )  # fmt: skip
-    return taken(MovedTimings, where, rows=shown)
-
-
-# --- reductions and norms ------------------------------------------------------------------------------
-
-
-def _reduced_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
-    from layoutalg.kernels.checks import bench_of
-    from layoutalg.kernels.registry import find_family
-
-    seed = bench_of(find_family(rows[0].family)).seed
-    for limit, name in (("read", "reductions"), ("copy", "softmax and layer norm")):
-        part = [row for row in rows if row.limit == limit]
-        if part:
-            title = f"{name} {where}, GB/s; cases drawn with seed {seed}"
-            columns = ("case", "ours", limit, "share", "PyTorch", "CuPy", "ratio", "memory")
-            yield Table(title, columns, map(_reduced_row, part))
-            yield _means(name, limit, part)
-
-
-def _reduced_row(row: BenchRow) -> tuple[str, ...]:
-    return (
-        row.problem,
-        _rate(row.ours),
-        _rate(row.rates[row.limit]),
-        _factor(row.share),
-        _rate(row.rates["torch"]),
-        _rate(row.rates["cupy"]),
-        _factor(row.ratio("torch")),
-        _factor(row.notes["memory bytes"] / row.notes["moved bytes"]),
-    )
-
-
-def _means(name: str, limit: str, rows: Rows) -> str:
-    from layoutalg.kernels.bench import mean_of
-
-    share, ratio = mean_of(row.share for row in rows), mean_of(row.ratio("torch") for row in rows)
-    beside = "" if ratio is None else f", {ratio:.2f} times PyTorch"
-    return (
-        f"Geometric mean of {len(rows)} {name}: {share:.2f} of the {limit}{beside}. Ratio: to PyTorch; "
-        "memory: the bytes that are predicted to be moved, over those that have to be."
-    )
-
-
-@dataclass(frozen=True)
-class ReducedRow:
-    """A row of the bench of reductions, in 10^9 bytes per second."""
-
-    problem: str
-    ours_gb_per_s: Rate
-    limit: Literal["read", "copy"]
-    """A long sum, or a device copy, of as many bytes."""
-    limit_gb_per_s: Rate
-    share_of_limit: Rate
-    torch_gb_per_s: Rate | None
-    cupy_gb_per_s: Rate | None
-    moved_bytes: Positive
-    """Bytes that have to be read and written."""
-    predicted_memory_bytes: Positive
-    run: RunAnswer
-
-
-@dataclass(frozen=True)
-class ReducedTimings(Timings, Answer, command="bench"):
-    """Rates of reductions and norms."""
-
-    reduced: tuple[ReducedRow, ...]
-
-
-def _reduced_answer(where: Timings, steps: Rows, rows: Rows) -> ReducedTimings:
-    shown = (
-        taken(
-            ReducedRow, row, ours_gb_per_s=row.ours, limit_gb_per_s=row.rates[row.limit],
-            share_of_limit=row.share, torch_gb_per_s=row.rates["torch"], cupy_gb_per_s=row.rates["cupy"],
-            moved_bytes=row.notes["moved bytes"], predicted_memory_bytes=row.notes["memory bytes"],
+            TimedRow, row, ratios={name: row.ratio(name) for name in row.rates if name != OURS},
             run=run_answer(row),
         )
         for row in rows
     )  # fmt: skip
-    return taken(ReducedTimings, where, reduced=shown)
-
-
-# --- products ------------------------------------------------------------------------------------------
-
-
-def _product_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
-    from layoutalg.kernels.bench import mean_of
-
-    grouped = [row for row in rows if "grouped_mm" in row.rates and row.notes]
-    for name, part in (("steps", steps), ("sizes", [row for row in rows if row not in grouped])):
-        if part:
-            columns = ("problem", "way", "registers", "ours", "cuBLAS", "ratio")
-            title = f"{family}, {name}, {where}, TFLOP/s"
-            yield Table(title, columns, map(_product_row, part), left=2)
-    if grouped:
-        named = (
-            "problem", "way", "ours", "expected", "loop", "ratio", "_grouped_mm", "ratio", "by TMA", "cut"
-        )  # fmt: skip
-        yield Table(f"{family}, groups, {where}, TFLOP/s", named, map(_grouped_row, grouped), left=2)
-        yield (
-            f"Expected is of groups of one size, on {grouped[0].notes['board']}, and so are boxes of 64 rows "
-            "of results: those that leave by TMA, and those that a group's end cuts, which threads store."
-        )
-    if (mean := mean_of(row.ratio("cublas") for row in rows)) is not None:
-        yield f"Geometric mean of the ratios: {mean:.3f}."
-
-
-def _product_row(row: BenchRow) -> tuple[str, ...]:
-    rates = (f"{row.ours:.1f}", _factor(row.rates["cublas"], 1), _factor(row.ratio("cublas"), 3))
-    return (row.problem, row.way, str(row.registers), *rates)
-
-
-def _grouped_row(row: BenchRow) -> tuple[str, ...]:
-    expected = row.notes["expected us"]
-    return (
-        row.problem, row.way, f"{row.ours:.1f}", _factor(expected and row.work / expected / 1e6, 1),
-        _factor(row.rates["cublas"], 1), _factor(row.ratio("cublas"), 3),
-        _factor(row.rates["grouped_mm"], 1), _factor(row.ratio("grouped_mm"), 3),
-        f"{row.notes['boxes by TMA']:,}", f"{row.notes['boxes by threads']:,}",
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class GroupRates(GroupExpectation):
-    """Rates of groups of rows, where cuBLAS is a loop of matmuls: torch._grouped_mm, null where PyTorch has
-    none, and what is expected of groups of one size."""
-
-    grouped_mm_tflop_per_s: Amount | None
-    ratio: Amount | None
-
-
-@dataclass(frozen=True)
-class ProductRow:
-    """TFLOP/s of one way to compute a matrix product, and of cuBLAS; null without PyTorch."""
-
-    problem: str
-    way: str
-    registers: Count
-    ours_tflop_per_s: Amount
-    cublas_tflop_per_s: Amount | None
-    ratio: Amount | None
-    run: RunAnswer
-    groups: GroupRates | None
-
-
-@dataclass(frozen=True)
-class ProductTimings(Timings, Answer, command="bench"):
-    """Rates of matrix products."""
-
-    steps: tuple[ProductRow, ...]
-    rows: tuple[ProductRow, ...]
-
-
-def _product_answer(where: Timings, steps: Rows, rows: Rows) -> ProductTimings:
-    def shown(row: BenchRow) -> ProductRow:
-        groups = None
-        if "grouped_mm" in row.rates and row.notes:
-            more = {"grouped_mm_tflop_per_s": row.rates["grouped_mm"], "ratio": row.ratio("grouped_mm")}
-            groups = taken(GroupRates, expected_of(row.notes), **more)
-        rates = row.ours, row.rates["cublas"], row.ratio("cublas")
-        return ProductRow(row.problem, row.way, row.registers, *rates, run_answer(row), groups)
-
-    return taken(ProductTimings, where, steps=map(shown, steps), rows=map(shown, rows))
-
-
-# --- attention -----------------------------------------------------------------------------------------
-
-_ATTENDED = ("ours", "cudnn", "flash")
-
-
-def _attended_ratio(row: BenchRow) -> float | None:
-    """Our rate over that of the faster back end."""
-    return min((x for x in map(row.ratio, _ATTENDED[1:]) if x is not None), default=None)
-
-
-def _attended_tables(family: str, where: str, steps: Rows, rows: Rows) -> Iterator[Table | str]:
-    from layoutalg.kernels.bench import mean_of
-
-    columns = ("problem", "way", "registers", "ours", "cuDNN", "FlashAttention", "ratio", "L2 / memory")
-    cells = (
-        (row.problem, row.way, str(row.registers), *(_rate(row.rates[x]) for x in _ATTENDED),
-         _factor(_attended_ratio(row), 3), _factor(row.notes["tma bytes"] / row.notes["memory bytes"], 1))
-        for row in rows
-    )  # fmt: skip
-    yield Table(f"{family} {where}, TFLOP/s", columns, cells, left=2)
-    yield "L2 / memory: the bytes that TMA moves, over those that memory has to, as predicted."
-    if (mean := mean_of(map(_attended_ratio, rows))) is not None:
-        yield f"Geometric mean of the ratios to the faster one: {mean:.3f}."
-
-
-@dataclass(frozen=True)
-class AttendedRow:
-    """TFLOP/s of attention, and of PyTorch's back ends; null where one cannot; the ratio to the faster."""
-
-    problem: str
-    way: str
-    registers: Count
-    ours_tflop_per_s: Amount
-    cudnn_tflop_per_s: Amount | None
-    flash_tflop_per_s: Amount | None
-    ratio: Amount | None
-    predicted_memory_bytes: Positive
-    predicted_tma_bytes: Positive
-    """Bytes that TMA brings into shared memory and takes out of it."""
-    run: RunAnswer
-
-
-@dataclass(frozen=True)
-class AttendedTimings(Timings, Answer, command="bench"):
-    """Rates of attention."""
-
-    attended: tuple[AttendedRow, ...]
-
-
-def _attended_answer(where: Timings, steps: Rows, rows: Rows) -> AttendedTimings:
-    shown = (
-        taken(
-            AttendedRow, row, **{f"{x}_tflop_per_s": row.rates[x] for x in _ATTENDED},
-            ratio=_attended_ratio(row), predicted_memory_bytes=row.notes["memory bytes"],
-            predicted_tma_bytes=row.notes["tma bytes"], run=run_answer(row),
-        )
-        for row in rows
-    )  # fmt: skip
-    return taken(AttendedTimings, where, attended=shown)
-
-
-RECORDS: Mapping[str, tuple[Callable[..., Iterator[Table | str]], Callable[..., Answer]]] = {
-    "rate": (_moved_tables, _moved_answer),
-    "reduced_rate": (_reduced_tables, _reduced_answer),
-    "product_rate": (_product_tables, _product_answer),
-    "attended_rate": (_attended_tables, _attended_answer),
-}
-"""The tables, and the record of the answer, of each kind of row."""

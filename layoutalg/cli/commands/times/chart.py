@@ -19,12 +19,12 @@ Value = Callable[[Mapping[str, Any], str], float | None]
 
 
 def _rate(row: Mapping[str, Any], contender: str) -> float | None:
-    value: float | None = row["ours_tflop_per_s" if contender == "ours" else "cublas_tflop_per_s"]
+    value: float | None = row["rates"].get(contender)
     return value
 
 
 def _ratio(row: Mapping[str, Any], contender: str) -> float | None:
-    value: float | None = row["ratio"] if contender == "ours" else None
+    value: float | None = row["ratios"].get("cublas") if contender == "ours" else None
     return value
 
 

@@ -47,7 +47,7 @@ def measured_points(place: str, element: str) -> Iterator[tuple[str, list[tuple[
         points = []
         for row in payload["rows"]:
             m, n, k = _extents(row["problem"])
-            rate = row["ours_tflop_per_s" if contender == "ours" else "cublas_tflop_per_s"]
+            rate = row["rates"].get(contender)
             if rate:
                 moved = (m * k + k * n + m * n) * bytes_of
                 points.append((2 * m * n * k / moved, rate * 1e12))
@@ -57,21 +57,17 @@ def measured_points(place: str, element: str) -> Iterator[tuple[str, list[tuple[
 
 def _is_row(row: Any) -> bool:
     """Whether all that is drawn of a row is there, as the schema has it."""
-    numbers = ("ours_tflop_per_s", "cublas_tflop_per_s", "ratio")
-    if (
-        not isinstance(row, dict)
-        or not isinstance(row.get("problem"), str)
-        or cube_side(row["problem"]) is None
-    ):
+    if not isinstance(row, dict) or row.get("unit") != "TFLOP/s" or not isinstance(row.get("run"), dict):
         return False
-    if not all(row.get(name, "") is None or isinstance(row.get(name), int | float) for name in numbers):
+    if not isinstance(row.get("problem"), str) or cube_side(row["problem"]) is None:
         return False
-    run = row.get("run")
-    if not isinstance(run, dict) or not all(
-        isinstance(run.get(x), dict) for x in ("contenders", "work_per_joule")
-    ):
+    held = [row.get("rates"), row.get("ratios"), *map(row["run"].get, ("contenders", "work_per_joule"))]
+    if not all(isinstance(x, dict) for x in held):
         return False
-    return all(isinstance(seen, dict) for seen in run["contenders"].values())
+    numbers = [*held[0].values(), *held[1].values()]
+    return all(x is None or isinstance(x, int | float) for x in numbers) and all(
+        isinstance(seen, dict) for seen in held[2].values()
+    )
 
 
 def cube_side(problem: str) -> float | None:

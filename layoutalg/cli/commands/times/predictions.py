@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
-from layoutalg.answers import Amount, Answer, Count, Positive, Rate, taken
+from layoutalg.answers import Amount, Answer, Positive, Rate, taken
 from layoutalg.cli.output import Table, progress, say, say_answer, wants_json
 from layoutalg.errors import UnsupportedError
 
@@ -64,20 +64,11 @@ class RefusedStep:
 
 
 @dataclass(frozen=True)
-class GroupExpectation:
-    """The expectation for groups of one size."""
-
-    expected_us: Amount | None
-    boxes_by_tma: Count
-    """Boxes of results by TMA."""
-    boxes_by_threads: Count
-
-
-@dataclass(frozen=True)
-class GroupChoice(GroupExpectation):
-    """The way in which groups of rows of one size are computed, in place of steps."""
+class GroupChoice:
+    """The way in which groups of rows of one size are computed, in place of steps, and what is expected."""
 
     way: str
+    notes: Mapping[str, Amount | str | None]
 
 
 @dataclass(frozen=True)
@@ -156,10 +147,7 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str) -> None:
         choices.append((p, chosen.way(config), notes))
     law = chosen.machine_on(arch)
     if wants_json():
-        predicted = (
-            PredictedProblem(str(p), (), (), taken(GroupChoice, expected_of(notes), way=way))
-            for p, way, notes in choices
-        )
+        predicted = (PredictedProblem(str(p), (), (), GroupChoice(way, notes)) for p, way, notes in choices)
         say_answer(Predicted(family, arch, (f"times of {law.board}",), tuple(predicted)))
         return
     rows = [
@@ -175,11 +163,6 @@ def predict_groups(family: str, problems: Sequence[Any], arch: str) -> None:
         "By TMA and cut are boxes of 64 rows of results: those that leave by TMA, and those that a group's "
         "end cuts, which threads store.",
     )
-
-
-def expected_of(notes: Mapping[str, Any]) -> GroupExpectation:
-    """The expectation for groups in a bench's notes on a problem."""
-    return GroupExpectation(notes["expected us"], notes["boxes by TMA"], notes["boxes by threads"])
 
 
 def ladder_tables(problem: str, steps: Sequence[Step]) -> list[Table]:
