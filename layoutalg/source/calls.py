@@ -278,14 +278,18 @@ class Calls(Expressions):
             self.fence()
             for value in values:
                 self.lose(arrays_in(value), LOADED)
-            return _loaded(node)
+            return self._taken(node)
         if name in _SPACES and isinstance(values[0], Address):
             return number(int(values[0].array.space == _SPACES[name]))
         if name == "__pipeline_memcpy_async":
             return self._copied(node, values)
         if _ATOMIC.match(name) and self._atomic(node, nodes, values):
-            return _loaded(node)
+            return self._taken(node)
         return self._foreign(node, name, nodes, values)
+
+    def _taken(self, node: Node) -> Value:
+        """The value of a call that loads something of each lane."""
+        return REAL if node.type is not None and isinstance(blank(node.type), Real) else self.by_data(node)
 
     def exchanged(self, node: Node, way: str, values: list[Value]) -> Value:
         """The value of another lane: __shfl_sync(mask, value, lane, width) and its like."""
@@ -455,11 +459,6 @@ class Calls(Expressions):
             return False
         self.touch(node, op, place.why or place.address, kind.bytes, array.name, array)
         return True
-
-
-def _loaded(node: Node) -> Value:
-    """The value of a call that loads something of each lane."""
-    return REAL if node.type is not None and isinstance(blank(node.type), Real) else LOADED
 
 
 def _is_full(mask: Value) -> bool:

@@ -18,8 +18,8 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from layoutalg.analysis import batch_lanes, served_batch, traffic_batch, warp_rule
@@ -98,10 +98,13 @@ def _threads(block: tuple[int, int, int]) -> dict[str, Any]:
     return {"x": thread % x, "y": thread // x % y, "z": thread // (x * y), "thread": thread}
 
 
-def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = False) -> Cost:
+def cost_of(
+    touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = False, most: int = Most.LANES.number
+) -> Cost:
     """The cost of an access over all turns of its loops, in one block or in all blocks of the grid.
 
-    Raises AlignmentError for lanes that are not aligned, ResourceError for more classes than are counted.
+    Raises AlignmentError for lanes that are not aligned, ResourceError for more classes than are counted, and
+    for more lanes in them than `most`.
     """
     rule = rule_of(touch.op, machine)
     warp_rule(rule.name, rule.space, machine)
@@ -111,11 +114,28 @@ def cost_of(touch: Touch, launch: Launch, machine: Arch, *, enumerated: bool = F
     _check(touch)
     uniform = _Uniform(touch, turns, launch, period_of(rule, machine), enumerated)
     out = Cost()
-    for env, counts, times in uniform.classes():
+    for env, counts, times in uniform.classes(most):
         part = _counted(touch, rule, machine, launch, env, counts)
         out = sum_of(out, Cost(part.instructions * times, part.total * times, part.ideal * times, part.worst,
                                part.useful_bytes * times, part.lanes))  # fmt: skip
     return out
+
+
+def bounds_of(touches: Sequence[Touch], launch: Launch, machine: Arch) -> tuple[int, int] | None:
+    """Fewest and most wavefronts or sectors of an instruction, over all data; None where more lacks.
+
+    The fewest are those of one address, by one lane where the others may be off; the most those of addresses
+    a whole line apart.
+    """
+    unread = [touch for touch in touches if touch.why]
+    if not unread or any(not (touch.data and touch.width) for touch in unread):
+        return None
+    warp = Launch((min(math.prod(launch.block), machine.lanes), 1, 1), None)
+    lane = lane_variables(warp.block)[0]
+    alone = () if "matrix" in unread[0].op else (compare("==", lane, constant(0)),)
+    near = replace(unread[0], turns=(), offset=constant(0), conditions=alone)
+    far = replace(near, offset=scale(lane, machine.line_bytes), conditions=())
+    return cost_of(near, warp, machine).total, cost_of(far, warp, machine).total
 
 
 def _check(touch: Touch) -> None:
@@ -155,7 +175,7 @@ class _Uniform:
         self.idle = math.prod(turns[n] for n in turns if n not in inside and n not in self.shifting)
         self.enumerated = enumerated
 
-    def classes(self) -> Iterator[tuple[dict[str, Any], Any, int]]:
+    def classes(self, most: int) -> Iterator[tuple[dict[str, Any], Any, int]]:
         """Yield (values of the variables, the turns and blocks that each represents, a factor for all).
 
         Arrays are of limited length; "shift" is added to the address.
@@ -170,7 +190,8 @@ class _Uniform:
         else:
             Most.BLOCKS.guard(total, "turns and blocks that an access tells apart")
         keys, counts = self._representatives(total)
-        Most.LANES.guard(len(keys) * len(remainders) * threads, "lanes of an access that are looked at")
+        if (lanes := len(keys) * len(remainders) * threads) > most:
+            raise ResourceError("lanes of an access that are looked at", lanes, most)
         rows = max(1, _CHUNK // threads)
         for shift, times in remainders:
             for at in range(0, len(keys), rows):

@@ -231,7 +231,7 @@ class Expressions(Places):
                 return Number(negated(truth(value.exact)), 8, False)
             if isinstance(value, Real) and value.value is not None:
                 return number(int(not value.value), node.type)
-            return Unknown(unknown(value).why, unknown(value).name)
+            return replace(unknown(value), array=None)
         if isinstance(value, Real):
             return Real(None if value.value is None else (-value.value if op == "-" else value.value))
         if not isinstance(value, Number):
@@ -260,7 +260,7 @@ class Expressions(Places):
             both = self._of_two(node)
             if isinstance(both, Sum):
                 return Number(both, 8, False)
-            return Unknown(both.why, both.name, both.carried)
+            return Unknown(both.why, both.name, both.carried, data=both.data)
         if op == ",":
             self.effect(left)
             return self.value(right)
@@ -331,7 +331,8 @@ class Expressions(Places):
             array = a.array if isinstance(a, Address) else None
             if op in ("+", "-"):
                 return replace(why, array=array)
-            return Unknown(f"'{op}' on an address and a number that is not known", why.name, why.carried)
+            return Unknown(f"'{op}' on an address and a number that is not known", why.name, why.carried,
+                           data=why.data)  # fmt: skip
         if op in ("+", "-"):
             return moved(a, scale(b.exact, size if op == "+" else -size))
         if op in _BITS and a.array.space == "shared":

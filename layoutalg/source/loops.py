@@ -458,7 +458,7 @@ class Reader(Statements):
 
     def _turn_by_turn(self, parts: Parts) -> int:
         """Read the body for each turn, and return their number; raises NoForm where it does not end."""
-        effects = parts.condition is not None and self._acts(parts.condition)
+        effects = parts.condition is not None and self.acts(parts.condition)
         with self.frame("loop") as frame:
             for turn in range(MOST_UNROLLED + 1):
                 condition: Condition = ONE
@@ -526,16 +526,6 @@ class Reader(Statements):
         off = frame.off
         return off if isinstance(off, Unknown) else minus(ONE, off)
 
-    def _acts(self, top: Node) -> bool:
-        """Whether an expression may load, store or set something."""
-        return any(
-            n.kind not in ("const", "name", "cast", "binary", "cond", "member", "unary")
-            or (n.kind == "name" and self.declaration(n.value).space != "local")
-            or (n.kind == "member" and any(c.type and c.type.kind == "pointer" for c in n.children if c))
-            or (n.kind == "unary" and n.value not in ("+", "-", "~", "!"))
-            for n in top.walk()
-        )
-
     # --- what a loop changes ----------------------------------------------------------------------------
 
     def _changed(self, parts: Parts) -> dict[int, None]:
@@ -544,53 +534,5 @@ class Reader(Statements):
             keys = self.changes[id(parts.body)] = {}
             for part in (parts.condition, parts.step, parts.body):
                 if part is not None:
-                    self._changed_in(part, keys, set())
+                    self.changed_in(part, keys, set())
         return self.changes[id(parts.body)]
-
-    def _changed_in(self, top: Node, keys: dict[int, None], entered: set[int]) -> None:
-        for node in top.walk():
-            targets: list[Node | None] = []
-            if node.kind == "assign" or (
-                node.kind == "unary" and node.value in ("x++", "x--", "++x", "--x", "&")
-            ):
-                targets = [node.children[0]]
-            elif node.kind == "asm" and node.value is not None:
-                targets = list(node.children[: node.value["outputs"]])
-            elif node.kind == "call":
-                number = node.value["function"]
-                function = self.kernel.functions.get(number)
-                if function is not None and function.body is not None and number not in entered:
-                    entered.add(number)
-                    self._changed_in(function.body, keys, entered)
-            elif node.kind == "var" and node.children and node.children[0] is not None:
-                declared = self.declaration(node.value[0])
-                if declared.type.kind == "reference":
-                    targets = [node.children[0]]
-            for target in targets:
-                key = self._root(target)
-                if key is not None:
-                    if key in self.references:
-                        place = self.references[key]
-                        while place.base is not None:
-                            place = place.base
-                        if place.variable >= 0:
-                            keys[place.variable] = None
-                        elif place.address is not None and place.address.array.space == "local":
-                            keys[place.address.array.key] = None
-                    else:
-                        keys[key] = None
-
-    def _root(self, node: Node | None) -> int | None:
-        """The variable that an expression sets, through members, elements and casts; None for memory."""
-        through = False
-        while node is not None:
-            if node.kind == "name":
-                kind = self.declaration(node.value).type.kind
-                return None if through and kind == "pointer" else int(node.value)
-            part, address = node.kind in ("subscript", "member"), node.kind == "unary" and node.value in "&*"
-            held = part and node.type is not None and node.type.kind == "pointer"
-            if not (part or address or node.kind == "cast") or not node.children or (through and held):
-                return None
-            through = through or node.kind == "subscript" or (address and node.value == "*")
-            node = node.children[0]
-        return None

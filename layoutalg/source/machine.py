@@ -77,7 +77,8 @@ class Touch:
     is; `wanted` are the names that --set would settle.  `epoch` counts the fences before it; `align` is a
     number of bytes at whose multiples the array is known to start, 0 where a compiler does not join accesses.
     `function` is what it stands in, `block` what it is executed by; `through`: its address was loaded;
-    `part` is the part of the array that the text names.
+    `part` is the part of the array that the text names; `data` is where values are loaded that decide its
+    address.
     """
 
     line: int
@@ -100,6 +101,7 @@ class Touch:
     block: tuple[int, int, int] = (1, 1, 1)
     through: bool = False
     part: str = ""
+    data: str = ""
 
     @property
     def never(self) -> bool:
@@ -365,6 +367,7 @@ class State:
         if unread is not None:
             made.why, made.carried = unread.why, unread.carried or again
             made.wanted = (unread.name,) if unread.name else ()
+            made.data = unread.data
         if of is not None and of.space == "shared":
             made.declared = self.declaration(of.key)
         made.inner, made.base = (target.inner, target.base) if isinstance(target, Address) else ((), ZERO)
@@ -383,8 +386,12 @@ class State:
             return REAL
         uniform = address is not None and place.why is None and warp_uniform(address.offset, self.threads)
         if address is None or not uniform or "volatile" in kind.name:
-            return LOADED
+            return self.by_data(node)
         return self.alike(node, f"{address.array.name}[]", kind, (address.array.key,))
+
+    def by_data(self, node: Node) -> Unknown:
+        """A value of each lane that a node loads."""
+        return replace(LOADED, data=self.place_of(node.line))
 
     def alike(self, node: Node, what: str, kind: Type, part: tuple[object, ...] = ()) -> Value:
         """A value of a type that all lanes of a warp have, of `part` of what a node gives.
@@ -404,7 +411,7 @@ class State:
             or len(known) < len(turns)
             or (kind.kind == "pointer" and self.mixed)
         ):
-            return LOADED
+            return self.by_data(node)
         called = (*self.calls, node)
         key = (*map(id, called), *part)
         if key not in self.events:  # the nodes are kept, so that no other has the number of one of them

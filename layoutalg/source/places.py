@@ -34,6 +34,7 @@ from layoutalg.source.values import (
     converted,
     fitted,
     inverse,
+    is_loaded,
     lost,
     moved,
     number,
@@ -116,7 +117,7 @@ class Places(Unread):
 
     def stray(self, why: Unknown) -> None:
         """Forget the values of all variables that a pointer may lead to: a store has an unknown target."""
-        self.lose(list(self.leaked if why is LOADED else self.escaped), why)
+        self.lose(list(self.leaked if is_loaded(why) else self.escaped), why)
 
     def escape(self, place: Place) -> None:
         """The address of a place is taken, or a reference bound to it."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from layoutalg.arch import DEFAULT_ARCH, Arch, find_arch
 from layoutalg.errors import ArgumentTypeError, LayoutAlgError, ParseError, ShapeError, UnknownNameError
-from layoutalg.source.costs import Cost, Launch, cost_of, lane_variables, sum_of
+from layoutalg.source.costs import Cost, Launch, bounds_of, cost_of, lane_variables, sum_of
 from layoutalg.source.cute import is_cute, parameter_of
 from layoutalg.source.front import Declaration, Function, Kernel, Parsed, Type, parse_cuda
 from layoutalg.source.loops import Reader
@@ -301,11 +301,13 @@ class _Reading:
             if name not in self.given:
                 self.wanted.setdefault(name)
 
-    def _tell(self, line: int, column: int, op: str, array: str, why: str, function: str) -> None:
-        counts = (None, None, None, None, None)
-        self.accesses.append(
-            SourceAccess(line, column, op, array, *counts, False, why, kernel=self.kernel, function=function)
-        )
+    def _tell(self, row: Row, why: str, function: str, *touches: Touch) -> None:
+        if bounds := bounds_of(touches, self.launch, self.machine):
+            unit = "sectors" if "global" in row[2] else "wavefronts"
+            data = " and ".join(sorted({touch.data for touch in touches if touch.data}))
+            why = f"the data of {data} decides its address: {bounds[0]} to {bounds[1]} {unit} per instruction"
+        at, none = {"kernel": self.kernel, "function": function}, (None, None, None, None, None)
+        self.accesses.append(SourceAccess(*row, *none, False, why, **at, bounds=bounds))
 
     def _read(self, kernel: Kernel, root: Function) -> None:
         reader, failed = self._executed(kernel, root)
@@ -454,7 +456,7 @@ class _Reading:
             if not any(_access(row) == _access(other) for other in again):
                 for name in (name for t in rows[row] for name in t.wanted):
                     self.wanted.setdefault(name)
-                self._tell(*row, unread[row], rows[row][0].function)
+                self._tell(row, unread[row], rows[row][0].function, *rows[row])
                 self.unread += rows[row]
         counted |= again
         most = self.ranges | self.opened
@@ -536,7 +538,7 @@ class _Reading:
         parts = [f"counted with {' and '.join(others)}"] if others else []
         return "; ".join([*parts, *([joined.words] if joined is not None else [])]) or None
 
-    def _cost(self, touches: Sequence[Touch]) -> Cost:
+    def _cost(self, touches: Sequence[Touch], most: int) -> Cost:
         total = Cost()
         for original in touches:  # whole lines further, an access costs the same
             at = add(original.offset, constant(original.offset.constant // _WHOLE * -_WHOLE))
@@ -544,7 +546,7 @@ class _Reading:
             sums = touch.offset.key, *(c.key for c in touch.conditions)
             key = touch.op, touch.block, touch.turns, sums
             if key not in self.costs:
-                self.costs[key] = cost_of(touch, self.launch, self.machine)
+                self.costs[key] = cost_of(touch, self.launch, self.machine, most=most)
             total = sum_of(total, self.costs[key])
         return total
 
@@ -559,7 +561,7 @@ class _Reading:
         """Report every site that the front end lacks, or that the reading did not reach."""
         listed = {(a.line, a.column) for a in self.accesses}
         for line, column, op, why, function in untold(self.parsed, kernel, reached, seen, listed):
-            self._tell(line, column, op, "", why, function)
+            self._tell((line, column, op, ""), why, function)
         self._unfollowed(kernel, {kernel.name.rpartition("::")[2], *(name for name, _ in reached)})
 
     def _unfollowed(self, kernel: Kernel, names: Collection[str]) -> None:

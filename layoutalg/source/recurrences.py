@@ -346,7 +346,7 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def changed_to(value: Value) -> Unknown:
     """The value of a variable after a loop that sets it to something that is not a number."""
     reason = unknown(value)
-    return Unknown(reason.why, reason.name, reason.carried)
+    return Unknown(reason.why, reason.name, reason.carried, data=reason.data)
 
 
 def entering(before: Cells, after: Value) -> Value:

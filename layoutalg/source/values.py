@@ -7,7 +7,7 @@
     Cells     the elements of an array in registers, by byte offset
     Closure   a lambda, with the variables that it copied
     Unknown   not known, and why; `name` where --set NAME=.. would tell; `carried` where a loop makes it so;
-              `array` where it is an address in it
+              `array` where it is an address in it; `data` where loaded values decide it
 
 Values never change; a variable is given another one.  A pointer reaches any byte of a variable, as any
 type (`read`, `written`): where the type that is wanted is the one that was stored, at the same byte, the
@@ -152,7 +152,7 @@ class Unknown:
     """Not known: `why` is a clause that follows "not read:".
 
     Of a condition that is asked in each lane, `asked` is its name: it holds where `least` does, and nowhere
-    but where `most` does.
+    but where `most` does.  `data` is the place of a load whose values decide it.
     """
 
     why: str
@@ -162,6 +162,7 @@ class Unknown:
     asked: str = ""
     least: Sum = ZERO
     most: Sum = ONE
+    data: str = ""
 
 
 Value: TypeAlias = "Number | Address | Quotient | Real | Record | Cells | Closure | Code | Object | Unknown"
@@ -172,6 +173,11 @@ Condition: TypeAlias = "Sum | Unknown"
 REAL = Real()
 LOADED = Unknown("it depends on values that are loaded from memory")
 UNSET = Unknown("a variable has no value yet")
+
+
+def is_loaded(why: Unknown) -> bool:
+    """Whether a value, or an address as a whole, comes from memory."""
+    return why.why == LOADED.why and why.array is None
 
 
 def not_given(name: str) -> Unknown:
@@ -231,7 +237,7 @@ def chosen(condition: Condition, a: Value, b: Value) -> Value:
     if isinstance(condition, Sum) and condition.known:
         return a if condition.constant else b
     if isinstance(a, Unknown) and isinstance(b, Unknown):
-        return b if b.name or a is LOADED or a is UNSET else a
+        return b if b.name or is_loaded(a) or a is UNSET else a
     if isinstance(a, Real) or isinstance(b, Real):
         return REAL
     same = a if isinstance(a, Code) and a == b else _same(a, b)
@@ -239,7 +245,7 @@ def chosen(condition: Condition, a: Value, b: Value) -> Value:
         return same
     if isinstance(condition, Unknown):
         return Unknown(f"it is set under a condition that is not known: {condition.why}", condition.name,
-                       condition.carried)  # fmt: skip
+                       condition.carried, data=condition.data)  # fmt: skip
     if isinstance(a, Number) and isinstance(b, Number):
         x, y = (a.sum, b.sum) if a.bits == b.bits else (a.exact, b.exact)  # congruent is enough
         return Number(select(condition, x, y), a.bits, a.signed)

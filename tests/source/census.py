@@ -106,18 +106,20 @@ def value_of(name: str, text: str) -> str:
         return "float"
     if re.search(rf"\bbool\s+{re.escape(name)}\b", text):
         return "1"
+    if re.search(r"dims?$|rank$", name):
+        return "2"
     return "1024" if name.islower() else "32"
 
 
 def counted(reading: KernelReading | None, refusal: str) -> dict[str, Any]:
     """Refusal, counts and reasons: the row of a reading in the census."""
     if reading is None:
-        return {"refused": refusal, "read": 0, "all": 0, "why": {}, "unfollowed": 0}
+        return {"refused": refusal, "read": 0, "bounded": 0, "all": 0, "why": {}, "unfollowed": 0}
     memory = [access for access in reading.memory if access.reached]
-    whys = Counter(plain(access.why or "") for access in memory if not access.read)
+    whys = Counter(plain(access.why or "") for access in memory if not (access.read or access.bounds))
     read = sum(access.read for access in memory)
-    return {"refused": refusal, "read": read, "all": len(memory), "why": dict(whys),
-            "unfollowed": len(reading.unfollowed)}  # fmt: skip
+    return {"refused": refusal, "read": read, "bounded": sum(access.bounds is not None for access in memory),
+            "all": len(memory), "why": dict(whys), "unfollowed": len(reading.unfollowed)}  # fmt: skip
 
 
 def joined(launched: KernelReading, other: KernelReading) -> KernelReading:
@@ -211,8 +213,10 @@ def summary(readings: list[dict[str, Any]]) -> Iterator[str]:
         parts = [row[kind] for row in readings]
         refused = [part["refused"] for part in parts if part["refused"]]
         read, memory = sum(p["read"] for p in parts), sum(p["all"] for p in parts)
-        share = f"{read / memory:.1%}" if memory else "none"
+        data = sum(p["bounded"] for p in parts)
+        share, other = (f"{read / n:.1%}" if n else "none" for n in (memory, memory - data))
         yield f"{kind} values: {len(refused)} refused whole; {read} of {memory} accesses read, {share}"
+        yield f"    {data} are between bounds since loaded data decides their address; {other} of the others"
         yield f"    {sum(bool(p['unfollowed']) for p in parts)} files with parts that are not followed"
         for why, count in Counter(map(plain, refused)).most_common(12):
             yield f"    {count:5} {'refused':8} {why}"

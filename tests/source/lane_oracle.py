@@ -251,7 +251,8 @@ class Told:
     """What is read of a text: touches, counts of every line, lines that are not read, and notes.
 
     `open` are lines whose counts depend on numbers that are loaded, with the most ways that they are said to
-    have, or 0 where that depends on the numbers too.  `most` are lines of which the lanes are not known.
+    have, or 0 where that depends on the numbers too.  `most` are lines of which the lanes are not known, and
+    `bounds` are of those whose address data decides.
     """
 
     touches: list[Touch] = field(default_factory=list)
@@ -259,6 +260,7 @@ class Told:
     open: dict[tuple[int, bool], int] = field(default_factory=dict)
     most: set[tuple[int, bool]] = field(default_factory=set)
     unread: dict[int, str] = field(default_factory=dict)
+    bounds: dict[tuple[int, bool], tuple[int, int]] = field(default_factory=dict)
     accesses: int = 0
     note: str = ""
     threads: int = 64
@@ -270,9 +272,12 @@ class Told:
         out: list[Any] = []
         touched = self.touched(ran.loads)
         for key in {*self.counts, *ran}:
-            if key[0] in self.unread:
-                continue
             here = ran.get(key, Counter())
+            if key[0] in self.unread:
+                low, high = self.bounds.get(key, (0, 32))
+                if any(not low <= _wavefronts(key[1], lanes) <= high for lanes in here):
+                    out.append((key, f"other wavefronts than {low} to {high}"))
+                continue
             said = self.counts.get(key, (0, 0))
             taken = sum(times * _wavefronts(key[1], lanes) for lanes, times in here.items())
             most = max((_ways(key[1], lanes) for lanes in here), default=1)
@@ -346,6 +351,8 @@ def told(cases: Sequence[Case]) -> list[Told]:
         out[at].accesses += access.array != "g"
         if not access.read and access.array != "g":
             out[at].unread.setdefault(key[0], access.why or "")
+            if access.bounds is not None:
+                out[at].bounds[key] = access.bounds
         elif access.instructions and access.array == "s":
             a, b = out[at].counts.get(key, (0, 0))
             out[at].counts[key] = a + access.instructions, b + (access.total or 0)

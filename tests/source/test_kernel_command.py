@@ -48,7 +48,7 @@ def test_json_and_fixes(tmp_path: Path) -> None:
         "line": 9, "column": 3, "op": "st.global.b32", "array": "out",
         "instructions": 32 * 1024, "total": 32 * 32 * 1024,
         "ideal_total": 4 * 32 * 1024, "ways": None, "efficiency": 0.125, "read": True, "why": None,
-        "note": None, "compiled": None, "file": "", "sizes": [], "depends": [],
+        "note": None, "compiled": None, "file": "", "sizes": [], "depends": [], "bounds": None,
         "kernel": "transpose", "function": "transpose", "elsewhere": False, "lanes": 0, "part": "",
     }  # fmt: skip
     assert [(fix["kind"], fix["layout"]) for fix in found["fixes"]] == [

@@ -85,6 +85,7 @@ ROWS = (
     ("int b = 0; for (int k = 0; k < n; ++k) { s[b * 64 + t] = 1; b ^= 1; }", (1, (), None)),
     ("int b = 0; for (int k = 0; k < n; ++k) { s[b * 64 + t] = 1; b = (b + 1) % 3; }", (1, (), None)),
     ("int b = 1; for (int k = 0; k < n; ++k) { s[b * t] = 1; b = b * 2 % 63; }", (32, ("n",), None)),
+    ("if (n % 8 == 7 && m == 0) s[2 * t] = 1;", (2, (), "counted with m = 0 and n = 1023")),
     ("s[t % (n - n)] = 1;", None),
     ("s[g[0] > 0 ? n : t] = 1;", None),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 // exchange values in shared memory depends on its version, so that the storage is named and nothing is counted.
 // Source: CUB, "BlockLoadAlgorithm", "BlockStoreAlgorithm", "WarpReduce", "Block-wide collectives".
 
-struct layoutalg_unsized { char layoutalg_bytes; };
+struct alignas(16) layoutalg_unsized { char layoutalg_bytes; };
 template <class T = void, class Storage, class... Given>
 __device__ T cub_exchange(Storage*, Given&&...);
 template <class T, class... Given> __device__ T cub_given(Given&&...);
@@ -170,6 +170,19 @@ struct BlockStore {
         if constexpr ((Lanes & (Lanes - 1)) == 0) return cub_given<T>(rest...); \
         else return cub_exchange<T>(layoutalg_at, rest...); \
     }
+#define LAYOUTALG_ARRANGED(name) /* all elements of the block in another order */ \
+    template <class Out, class... Ranks> LAYOUTALG_DEVICE void name(T (&)[N], Out (&out)[N], Ranks&&... ranks) { \
+        cub_exchange(layoutalg_at, ranks...); \
+        for (int i = 0; i < N; ++i) out[i] = cub_given<T>(ranks...); \
+    } \
+    LAYOUTALG_DEVICE void name(T (&items)[N]) { name(items, items); }
+template <class T, int X, int N, bool Sliced = false, int Y = 1, int Z = 1>
+struct BlockExchange {
+    LAYOUTALG_STORED(BlockExchange)
+    LAYOUTALG_ARRANGED(StripedToBlocked) LAYOUTALG_ARRANGED(BlockedToStriped)
+    LAYOUTALG_ARRANGED(WarpStripedToBlocked) LAYOUTALG_ARRANGED(BlockedToWarpStriped)
+    LAYOUTALG_ARRANGED(ScatterToBlocked) LAYOUTALG_ARRANGED(ScatterToStriped)
+};
 template <class T, int X, BlockReduceAlgorithm How = BLOCK_REDUCE_WARP_REDUCTIONS, int Y = 1, int Z = 1>
 struct BlockReduce { LAYOUTALG_STORED(BlockReduce) LAYOUTALG_BLOCK LAYOUTALG_REDUCTIONS };
 template <class T, int X, BlockScanAlgorithm How = BLOCK_SCAN_RAKING, int Y = 1, int Z = 1>
@@ -178,6 +191,40 @@ template <class T, int Lanes = 32>
 struct WarpReduce { LAYOUTALG_STORED(WarpReduce) LAYOUTALG_WARP LAYOUTALG_REDUCTIONS };
 template <class T, int Lanes = 32>
 struct WarpScan { LAYOUTALG_STORED(WarpScan) LAYOUTALG_WARP LAYOUTALG_SCANS };
+
+// What a scan of one's own is made of.
+#define CUB_WARP_THREADS(unused) 32
+#define CUB_PTX_WARP_THREADS 32
+template <int N> struct Log2 { enum { VALUE = 1 + Log2<(N + 1) / 2>::VALUE }; };
+template <> struct Log2<1> { enum { VALUE = 0 }; };
+template <class T> struct Uninitialized {
+    T layoutalg_storage;
+    LAYOUTALG_DEVICE T& Alias() { return layoutalg_storage; }
+};
+LAYOUTALG_DEVICE int RowMajorTid(int x, int y, int) {
+    return (threadIdx.z * y + threadIdx.y) * x + threadIdx.x;
+}
+template <int Lanes> LAYOUTALG_DEVICE unsigned WarpMask(unsigned warp) {
+    return Lanes == 32 ? ~0u : ((1u << Lanes % 32) - 1) << warp * Lanes;
+}
+#define LAYOUTALG_SHUFFLE(name) template <int Lanes, class T, class... Rest> \
+    LAYOUTALG_DEVICE T name(T, Rest... rest) { return cub_given<T>(rest...); }
+LAYOUTALG_SHUFFLE(ShuffleIndex) LAYOUTALG_SHUFFLE(ShuffleUp) LAYOUTALG_SHUFFLE(ShuffleDown)
+template <class T, int Threads> struct BlockRakingLayout {
+    static constexpr int SHARED_ELEMENTS = Threads, MAX_RAKING_THREADS = Threads < 32 ? Threads : 32,
+        SEGMENT_LENGTH = (Threads + MAX_RAKING_THREADS - 1) / MAX_RAKING_THREADS,
+        RAKING_THREADS = (Threads + SEGMENT_LENGTH - 1) / SEGMENT_LENGTH,
+        SEGMENT_PADDING = SEGMENT_LENGTH % 2 == 0 && SEGMENT_LENGTH > 2,
+        GRID_ELEMENTS = RAKING_THREADS * (SEGMENT_LENGTH + SEGMENT_PADDING);
+    static constexpr bool UNGUARDED = Threads % RAKING_THREADS == 0;
+    struct TempStorage { T layoutalg_grid[GRID_ELEMENTS]; TempStorage& Alias() { return *this; } };
+    LAYOUTALG_DEVICE static T* PlacementPtr(TempStorage& storage, unsigned thread) {
+        return storage.layoutalg_grid + thread + (SEGMENT_PADDING ? thread / SEGMENT_LENGTH : 0);
+    }
+    LAYOUTALG_DEVICE static T* RakingPtr(TempStorage& storage, unsigned thread) {
+        return storage.layoutalg_grid + thread * (SEGMENT_LENGTH + SEGMENT_PADDING);
+    }
+};
 }
 namespace cuda {
 template <class T = void> struct maximum : cub::Max {};

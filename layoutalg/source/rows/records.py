@@ -65,6 +65,8 @@ class SourceAccess:
     """The part of the array that the source names: a member, or bytes of dynamic shared memory."""
     compiled: Count | None = None
     """With --compile: the instructions of this op in the machine code of its statement."""
+    bounds: tuple[Count, Count] | None = None
+    """Fewest and most wavefronts, or sectors, per instruction, where loaded data decides the address."""
     elsewhere: bool = False
     """With other values of numbers that are not given it may be to another array, in another memory space."""
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from layoutalg.arch import Arch
 from layoutalg.errors import LayoutAlgError, UnsupportedError
+from layoutalg.limits import Most
 from layoutalg.source.costs import LANE_NAMES, Cost, period_of, rule_of
 from layoutalg.source.machine import ASKED, Bound, Touch
 from layoutalg.source.terms import SIZE, ZERO, Sum, atoms_of, constant, sizes, substitute, unwrapped, variable
@@ -16,8 +17,14 @@ from layoutalg.source.terms import SIZE, ZERO, Sum, atoms_of, constant, sizes, s
 TAKEN = 1024
 """The value that is taken for a size that is not given: a multiple of every tile, and past each thread."""
 
-MOST_TAKEN = 32
-"""Assignments of values that are tried for an access."""
+MOST_TAKEN = 192
+"""Assignments of values that are tried for an access, until one brings a lane to it."""
+
+FEW_TAKEN = 32
+"""Assignments of values with which an access is looked for at its worst."""
+
+FEW_LANES = 1 << 23
+"""Lanes that are looked at with each of them; if they are too many with each, the first has more."""
 
 
 class Sized(NamedTuple):
@@ -53,7 +60,7 @@ class Open:
         return {name for each in sums for v in each.variables for name in self.of.get(v, ())}
 
     def sized(
-        self, touches: Sequence[Touch], machine: Arch, count: Callable[[Sequence[Touch]], Cost]
+        self, touches: Sequence[Touch], machine: Arch, count: Callable[[Sequence[Touch], int], Cost]
     ) -> Sized:
         """The cost of an access by its touches, with the first values with which it is at its worst.
 
@@ -62,7 +69,7 @@ class Open:
         reached = [touch for touch in touches if not touch.never]
         names = sorted(set().union(*(self._all_names(touch) for touch in reached)))
         if not names:
-            return Sized(count(touches), list(touches), {}, (), ())
+            return Sized(count(touches, Most.LANES.number), list(touches), {}, (), ())
         touches = reached
         rule = rule_of(touches[0].op, machine)
         period, shared = period_of(rule, machine), rule.space == "shared"
@@ -71,11 +78,15 @@ class Open:
         every = moving.union(*(self._times(touch) for touch in touches))
         best: Sized | None = None
         failed: LayoutAlgError | None = None
-        for taken in itertools.islice(self._assignments(names, touches), MOST_TAKEN):
+        tries = [*itertools.islice(self._assignments(names, touches), MOST_TAKEN)]
+        each = [(taken, FEW_LANES) for taken in tries] + [(tries[0], Most.LANES.number)]
+        for at, (taken, most) in enumerate(each):
+            if best is not None and at >= FEW_TAKEN:
+                break
             try:
                 own = [self.with_values(touch, taken) for touch in touches]
-                cost = count(own)
-                unmasked = count([self._full(*pair) for pair in zip(touches, own, strict=True)])
+                cost = count(own, most)
+                unmasked = count([self._full(*pair) for pair in zip(touches, own, strict=True)], most)
                 full = cost.ways == unmasked.ways
             except LayoutAlgError as error:
                 failed = failed or error
@@ -147,7 +158,8 @@ class Open:
 
     def _assignments(self, names: Sequence[str], touches: Sequence[Touch]) -> Iterator[dict[str, int]]:
         """Values for names: sizes first, then small ones, no least one where conditions have a most one,
-        those that rise or fall in the order of the parameters, then those at which conditions change."""
+        those that rise or fall in the order of the parameters, then those at which conditions change, and
+        none of some parameters."""
         changes: dict[str, set[int]] = {name: set() for name in names}
         below, above = set[str](), set[str]()  # a number that is at least, or at most, what one of these is
         for atom in atoms_of(*(c for touch in touches for c in touch.conditions)):
@@ -165,9 +177,14 @@ class Open:
         for ordered in (order, order[::-1]):
             rising = {name: TAKEN * at for at, name in enumerate(ordered, 1)}
             yield {name: self._within(name, rising.get(name, TAKEN << 6)) for name in names}
-        for name in names:
-            for value in (0, 1, 2, *sorted(changes[name])):
-                yield {other: self._within(other, value if other == name else TAKEN) for other in names}
+        each = {name: (1, 0, 2, *sorted(changes[name])) for name in names}
+        for others in (TAKEN, TAKEN - 1):  # of the second one, all bits are set
+            for at in range(max(map(len, each.values()))):
+                for name in (name for name in names if at < len(each[name])):
+                    yield {o: self._within(o, each[name][at] if o == name else others) for o in names}
+            rows = [name for name in self.ranges if name in names]
+            for first, last in itertools.combinations(range(len(rows) + 1), 2):  # parameters in a row
+                yield {o: self._within(o, 0 if o in rows[first:last] else others) for o in names}
 
     def _within(self, name: str, value: int) -> int:
         low, high = self.ranges[name]
