@@ -194,8 +194,8 @@ LONG_ROWS = json.loads((Path(__file__).parents[2] / "data" / "long_rows.json").r
 """Every way of keeping long rows, timed: those of which the model's numbers are, drawn ones, and few rows."""
 
 ROW_WAYS = json.loads((Path(__file__).parents[2] / "data" / "row_ways.json").read_text(encoding="utf-8"))
-"""Drawn norms on one H200 with a cold L2, and the times of up to 20 ways of each, by the fields of a
-configuration (python -m tests.gpu.first_choices 9501 out.json 400 52s 20ways norms "adding norms" sums)."""
+"""The first 60 of 237 drawn norms on one H200 with a cold L2, to which nothing is fitted, and the times of up to
+12 ways of each, by the fields of a configuration (python -m tests.gpu.first_choices 14101 out.json)."""
 
 
 @each(("name", "least", "mean"), [("fixed", 0.915, 0.984), ("drawn", 0.925, 0.979), ("few", 0.84, 0.938)])
@@ -213,9 +213,9 @@ def test_what_keeps_long_rows_is_near_the_best_of_all_that_was_measured(
 @pytest.mark.deep
 def test_first_choices_are_near_the_best_of_all_that_was_measured() -> None:
     shares = []
-    for case in ROW_WAYS["9501"]:
+    for case in ROW_WAYS["14101"]:
         asked = {name: value for name, value in case.items() if name not in ("op", "ways")}
         p = norm_problem(case["op"], tuple(asked.pop("shape")), tuple(asked.pop("axes")), **asked)
         ways = (" ".join(map(str, astuple(c))) for c in norm_configs(p))
         shares.append(min(case["ways"].values()) / case["ways"][next(w for w in ways if w in case["ways"])])
-    assert len(shares) == 37 and min(shares) >= 0.85 and geometric_mean(shares) >= 0.965
+    assert len(shares) == 60 and min(shares) >= 0.73 and geometric_mean(shares) >= 0.948
