@@ -29,9 +29,6 @@ CONFIGS: Mapping[int, tuple[AttentionConfig, ...]] = {
 TILE_STEPS = 1.5
 """The time of a tile of queries beside its steps of keys, in steps: what no product runs under."""
 
-OPERATIONS, EXPONENTIALS = 4096, 16
-"""Multiplications and additions of 16-bit wgmma, and ex2, per cycle of a multiprocessor."""
-
 EVEN = 1.03
 """The load of the busiest block, of the least that any order gives, at which fewer heads are near."""
 
@@ -61,7 +58,7 @@ def clock(p: AttentionProblem, c: AttentionConfig, arch: str | Arch) -> Clock:
 
     def time(m: Machine) -> Expected:
         law = m.ways["attention"]
-        cycles = scores * (law["product"] * 4 * p.d / OPERATIONS + law["exp"] / EXPONENTIALS) + law["step"]
+        cycles = scores * (4 * p.d / law["operations"] + 1 / law["exponentials"]) + law["step"]
         us = load * cycles / m.cycles_per_us
         work = Work(nbytes, blocks=1, block_us=us, beside_us=law["start"], starts=blocks)
         return Expected(time_us(work, m), "what the function of scores takes" if p.score else "")

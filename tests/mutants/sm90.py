@@ -127,14 +127,14 @@ EQUAL: dict[str, str] = {
     rf"({C}): consumer: (bulk_wait_read 0 before wgmma_commit|wgmma_wait 1 before bulk_wait_read 0)": (
         "C is brought under the first step or behind it"
     ),
-    rf"({C}): consumer: .* added\S* without its condition.*": "beta is not 0",
+    rf"({C}): consumer: .* added.* without its condition.*": "beta is not 0",
     rf"({C}): consumer: (tma_load|mbarrier_arrive_expect_tx).* before mbarrier_arrive_expect_tx added.*": (
         "no phase of C ends before its arrival"
     ),
     r"C in boxes: consumer: mbarrier_arrive_expect_tx added.*: bar 1 stages on": (
         "the other consumer arrives here, for as many bytes"
     ),
-    rf"({C}): consumer: mbarrier_wait added.* before mbarrier_arrive empty.*": "waits for C earlier",
+    rf"({C}): consumer: mbarrier_wait added.* before (mbarrier_arrive empty|tma_store).*": "waits for C earlier",
     rf"({C}): consumer: (no )?named_barrier \d( never| without its condition|: (number|threads) \d+)?": (
         "where beta is not 0, the mbarrier says that the place is free"
     ),
