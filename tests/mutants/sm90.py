@@ -105,7 +105,7 @@ EQUAL: dict[str, str] = {
     r"crossed: consumer: no warp_sync \(3\)": "the warp meets in the steps of the next tile",
     r".*: consumer: mbarrier_arrive.* by the last thread": "any one thread of the group arrives",
     r".*: consumer: mbarrier_arrive_remote .* by two threads": "the same threads arrive",
-    r".*: consumer: (bulk_wait_read|wgmma_wait 0).* before mbarrier_arrive.*": "waits earlier",
+    r".*: consumer: (bulk_wait_read|wgmma_wait 0).* before mbarrier_(arrive|wait full).*": "waits earlier",
     r".*: consumer: bulk_wait\S* \d (without its condition|by two threads).*": "others wait for nothing",
     r".*: consumer: named_barrier \d by two threads.*": "the same threads take part",
     r".*: consumer: named_barrier 2 before named_barrier 1.*": "each group has a barrier of its own",
@@ -134,11 +134,14 @@ EQUAL: dict[str, str] = {
     r"C in boxes: consumer: mbarrier_arrive_expect_tx added.*: bar 1 stages on": (
         "the other consumer arrives here, for as many bytes"
     ),
-    rf"({C}): consumer: mbarrier_wait added.* before (mbarrier_arrive empty|tma_store).*": "waits for C earlier",
+    rf"({C}): consumer: mbarrier_wait added.* before (mbarrier_arrive empty|tma_store).*": (
+        "waits for C earlier"
+    ),
     rf"({C}): consumer: (no )?named_barrier \d( never| without its condition|: (number|threads) \d+)?": (
         "where beta is not 0, the mbarrier says that the place is free"
     ),
     r"8-bit floats: consumer: wgmma_m\S+ twice": "the first of a step forgets what was in D",
+    r"8-bit floats: consumer: mbarrier_wait full.* without its condition": "each tile has steps here",
     r"8-bit floats: producer: mbarrier_arrive_expect_tx full.*: bar 1 stages on": (
         "each stage is full when the other one is expected, with as many bytes"
     ),
