@@ -85,9 +85,9 @@ COOKBOOK = """# Cookbook: which swizzle
 For row-major tiles in shared memory and the accesses to them: the layout without bank conflicts that
 `layoutalg synthesize` finds. In the columns: *TMA*, the swizzle mode in which TMA writes the layout;
 *wgmma*, the operands of wgmma that it can be (neither takes those of the other sections); *by padding*,
-longer rows without conflicts, with their extra memory. bN is the load or store of one element of N bits. Where no layout is free of conflicts,
-`layoutalg synthesize` shows the best one. `python -m tests.docs.pages` writes this page and checks each
-certificate again; a test compares the page with what the library finds.
+longer rows without conflicts, with their extra memory. bN is the load or store of one element of N bits.
+Where no layout is free of conflicts, `layoutalg synthesize` shows the best one. `python -m tests.docs.pages`
+writes this page and checks each certificate again; a test compares the page with what the library finds.
 
 For other tiles, accesses, element types and buffers of stages, see [synthesis](synthesis.md).
 """

@@ -2,9 +2,9 @@
 
 python -m tests.gpu.drawn_quantize SEED OUT.json
 
-Small matrices of drawn shapes, types and ways are compared with the definition in all bits; then the ways by
-vectors of 16 and 32 elements are timed on drawn large ones until 75 s are over, of which every third has rows of a
-multiple of 8, 4 or 2 elements.  A line is a problem: the share of the copy of each way, the chosen one first.
+Small matrices of drawn shapes, types and ways are compared with the definition in all bits; then the way by
+vectors of 16 elements is timed on drawn large ones until 75 s are over, of which every third has rows of a
+multiple of 8, 4 or 2 elements.  A line is a problem, with the share of the copy.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 
 While one consumer adds, another multiplies.  The place of the next step in the ring is worked out, and its
 operands are waited for, while the products of the last rows of a step run: between the sums and the products
-behind them nothing else is left.  With the starts of operands in their descriptors, 21 ways of 6 products took
-0.96 of their time with both in front of the step (H200, 2026-12-01).  Factors of blocks, of any strides:
+behind them nothing else is left.  With the starts of operands in their descriptors, 21 ways of 6 products
+took 0.96 of their time with both in front of the step (H200, 2026-12-01).  Factors of blocks, of any strides:
 
     scale_a[m][k / 128]           one for 1 x 128 elements of A
     scale_b[n / 128][k / 128]     one for 128 x 128 elements of B

@@ -194,8 +194,8 @@ LONG_ROWS = json.loads((Path(__file__).parents[2] / "data" / "long_rows.json").r
 """Every way of keeping long rows, timed: those of which the model's numbers are, drawn ones, and few rows."""
 
 ROW_WAYS = json.loads((Path(__file__).parents[2] / "data" / "row_ways.json").read_text(encoding="utf-8"))
-"""The first 60 of 237 drawn norms on one H200 with a cold L2, to which nothing is fitted, and the times of up to
-12 ways of each, by the fields of a configuration (python -m tests.gpu.first_choices 14101 out.json)."""
+"""The first 60 of 237 drawn norms on one H200 with a cold L2, to which nothing is fitted, and the times of up
+to 12 ways of each, by the fields of a configuration (python -m tests.gpu.first_choices 14101 out.json)."""
 
 
 @each(("name", "least", "mean"), [("fixed", 0.915, 0.984), ("drawn", 0.925, 0.979), ("few", 0.84, 0.938)])
