@@ -306,8 +306,10 @@ class _Reading:
             unit = "sectors" if "global" in row[2] else "wavefronts"
             data = " and ".join(sorted({touch.data for touch in touches if touch.data}))
             why = f"the data of {data} decides its address: {bounds[0]} to {bounds[1]} {unit} per instruction"
-        at, none = {"kernel": self.kernel, "function": function}, (None, None, None, None, None)
-        self.accesses.append(SourceAccess(*row, *none, False, why, **at, bounds=bounds))
+        none = None, None, None, None, None
+        self.accesses.append(
+            SourceAccess(*row, *none, False, why, kernel=self.kernel, function=function, bounds=bounds)
+        )
 
     def _read(self, kernel: Kernel, root: Function) -> None:
         reader, failed = self._executed(kernel, root)

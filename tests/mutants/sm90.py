@@ -96,7 +96,9 @@ EQUAL: dict[str, str] = {
     TILE + r": [ab]_form LBO.*": "tiles are one atom wide along the mode that the LBO is for: it is not read",
     TILE + r" before wgmma_m.*": "sums in another order, each by the same wait",
     r".*: consumer: wgmma_commit twice.*": "a group of nothing: the wait behind it finishes more",
-    r".*: consumer: (wgmma_wait|bulk_wait_read) (1: newest 0|2: newest 1|3: newest 2).*": "waits for more than it needs",
+    r".*: consumer: (wgmma_wait|bulk_wait_read) (1: newest 0|2: newest 1|3: newest 2).*": (
+        "waits for more than it needs"
+    ),
     rf"({BY_REGISTERS}): consumer: wgmma_wait 3 before mbarrier_wait .*": "waits earlier",
     rf"({BY_REGISTERS}): consumer: warp_sync before wgmma_commit": "the warp meets before it arrives anyway",
     rf"({BY_REGISTERS}): consumer: mbarrier_arrive empty.* before warp_sync": (
@@ -137,7 +139,8 @@ EQUAL: dict[str, str] = {
     rf"({C}): consumer: mbarrier_wait added.* before (mbarrier_arrive empty|tma_store).*": (
         "waits for C earlier"
     ),
-    rf"({C}): consumer: (no )?named_barrier \d( never| without its condition|: (number|threads) \d+)?( \(\d+\))?": (
+    rf"({C}): consumer: (no )?named_barrier \d"
+    r"( never| without its condition|: (number|threads) \d+)?( \(\d+\))?": (
         "where beta is not 0, the mbarrier says that the place is free"
     ),
     r"8-bit floats: consumer: wgmma_m\S+ twice": "the first of a step forgets what was in D",

@@ -178,13 +178,13 @@ class Open:
             rising = {name: TAKEN * at for at, name in enumerate(ordered, 1)}
             yield {name: self._within(name, rising.get(name, TAKEN << 6)) for name in names}
         each = {name: (1, 0, 2, *sorted(changes[name])) for name in names}
-        for others in (TAKEN, TAKEN - 1):  # of the second one, all bits are set
-            for at in range(max(map(len, each.values()))):
-                for name in (name for name in names if at < len(each[name])):
-                    yield {o: self._within(o, each[name][at] if o == name else others) for o in names}
+        for value in (TAKEN, TAKEN - 1):  # of the second one, all bits are set
+            for n in range(max(map(len, each.values()))):
+                for name in (name for name in names if n < len(each[name])):
+                    yield {o: self._within(o, each[name][n] if o == name else value) for o in names}
             rows = [name for name in self.ranges if name in names]
             for first, last in itertools.combinations(range(len(rows) + 1), 2):  # parameters in a row
-                yield {o: self._within(o, 0 if o in rows[first:last] else others) for o in names}
+                yield {o: self._within(o, 0 if o in rows[first:last] else value) for o in names}
 
     def _within(self, name: str, value: int) -> int:
         low, high = self.ranges[name]
