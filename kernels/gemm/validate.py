@@ -420,7 +420,7 @@ def _sm90(p: GemmProblem, c: Sm90Config, chip: Arch) -> None:
 
 
 def vectors_of_integers(p: GemmProblem) -> bool:
-    """Whether a vector is added to integers, which is stated for vectors in memory alone.
+    """True where a vector is added to integers, which is stated for vectors in memory alone.
 
     >>> from layoutalg.kernels.gemm.problem import gemm_problem
     >>> vectors_of_integers(gemm_problem(256, 256, 64, "s8", bias=True))

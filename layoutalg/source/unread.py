@@ -147,7 +147,7 @@ class Unread(State):
         )
 
     def acts(self, top: Node) -> bool:
-        """Whether an expression may load, store or set something."""
+        """True where an expression may load, store or set something."""
         return any(
             n.kind not in ("const", "name", "cast", "binary", "cond", "member", "unary")
             or (n.kind == "name" and self.declaration(n.value).space != "local")

@@ -176,7 +176,7 @@ UNSET = Unknown("a variable has no value yet")
 
 
 def is_loaded(why: Unknown) -> bool:
-    """Whether a value, or an address as a whole, comes from memory."""
+    """True where a value, or an address as a whole, comes from memory."""
     return why.why == LOADED.why and why.array is None
 
 
