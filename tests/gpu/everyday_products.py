@@ -102,7 +102,8 @@ def _bytes(fast: bool, rng: random.Random) -> Case:
 
 def _blocks(rng: random.Random) -> Case:
     m = _size(rng, 512, 12288, 16)
-    n, k = _size(rng, 512, 12288, 128), _size(rng, 512, 12288, 512)  # cublasLt takes other rows of factors
+    # where k / 128 is not a multiple of 4, cublasLt multiplies by the factors of other blocks
+    n, k = _size(rng, 512, 12288, 128), _size(rng, 512, 12288, 512)
     return Case(m, n, k, BYTES[0], blocks=True)
 
 
