@@ -288,10 +288,8 @@ class _Reading:
 
     def _hidden(self, line: int) -> str:
         """Why a kernel of the text is not one of the front end."""
-        removed = next((r for r in self.parsed.removed if r.first <= line <= r.last), None)
-        if removed is None:
-            return "it is left out by the preprocessor"
-        return self.parsed.removal(removed)
+        gone = next((r for r in self.parsed.removed if r.first <= line <= r.last), None)
+        return self.parsed.removal(gone) if gone else "it is left out by the preprocessor"
 
     def _unread(self, kernel: Kernel) -> None:
         """Report a kernel that is not read: all sites of its text that may touch memory."""
