@@ -32,7 +32,7 @@ PROBLEMS: dict[str, dict[str, Any]] = {
 BOARD = "numbers of a board"
 
 CAPS = {
-    BOARD: {"files": 2, "lines": 393, "functions": 20},
+    BOARD: {"files": 2, "lines": 394, "functions": 20},
     "softmax": {"files": 14, "lines": 3840, "functions": 629},
     "permute": {"files": 11, "lines": 3445, "functions": 574},
     "gemm-sm90": {"files": 15, "lines": 5179, "functions": 874},
